@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use stile_domain::permit::Gate;
@@ -11,15 +12,17 @@ use stile_tools::definition::ToolGroup;
 use stile_tools::tool::Tool;
 
 use super::arguments::{
-    GranularityNames, MetricNames, OneOf, WholeNumber, filter_parameters, filter_schema,
-    refuse_empty,
+    GranularityNames, GroupOrderNames, MetricNames, OneOf, OneOrMore, WholeNumber,
+    filter_parameters, filter_schema, one_or_more_schema, refuse_empty,
 };
 use super::budget::{count_fitting, json_len, members_len, prefix_within, take_fitting};
 use super::call_context::CallContext;
 use super::error::LadderError;
 use super::json_members::present_members;
 use super::output::{Nullable, RecordOutput, Shape};
+use super::page::bounded_meta;
 use super::record_view::exact_or_text;
+use super::search_notes::warnings;
 use super::text_lines;
 use super::wire;
 
@@ -29,37 +32,46 @@ const TEXT_GROUPS: usize = 10;
 /// The most bytes of a key in a text, and the most if space is short.
 const TEXT_KEY_BYTES: usize = 240;
 const SHORT_TEXT_KEY_BYTES: usize = 80;
-/// Bytes reserved for the part of the text that is not groups.
-const RESERVED_TEXT_BYTES: usize = 200;
-/// Bytes reserved for the members of a structure that are not groups.
-const RESERVED_BYTES: usize = 400;
+/// Bytes reserved for the part of the text that is neither groups nor the lines after them.
+const RESERVED_TEXT_BYTES: usize = 100;
+/// Bytes reserved for the members of a structure that depend on its number of groups, beside a
+/// cursor.
+const RESERVED_BYTES: usize = 160;
 /// The most groups that are taken from a response.
 const MOST_GROUPS: usize = 100;
 /// The most characters of a key in the structure, and the most if the answer would be too long.
 const KEY_CHARS: usize = 240;
 const SHORT_KEY_CHARS: usize = 48;
 
-/// Count, sum or compare records of one stream, exactly and without reading them. `schema` says of
-/// which fields (`a=`).
+/// Count, sum or compare records of one stream, exactly and without reading them: all, or by group
+/// such as category and month. `schema` says of which fields (`a=`).
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Aggregate {
     /// As `schema` names it.
     stream: String,
-    /// What is computed.
+    /// What is computed; `avg` of a field with `sum`.
     metric: OneOf<MetricNames>,
     /// For every metric but `count`.
     field: Option<String>,
-    /// Groups by a field; only with `count`.
-    group_by: Option<String>,
-    /// Groups by spans of this time field; needs `granularity`.
+    /// Only records with these words, as in `search`.
+    q: Option<String>,
+    /// A field, or up to three for each combination.
+    #[schemars(schema_with = "one_or_more_schema")]
+    #[serde(default)]
+    group_by: OneOrMore,
+    /// By the time in this field; needs `granularity`.
     group_by_time: Option<String>,
-    /// With `group_by_time`. Weeks begin on Monday.
+    /// Weeks begin on Monday.
     granularity: Option<OneOf<GranularityNames>>,
     /// IANA name; UTC if left out.
     time_zone: Option<String>,
+    /// `key_asc` by time, else `value_desc`.
+    order: Option<OneOf<GroupOrderNames>>,
     /// Groups; 10 if left out.
     limit: Option<WholeNumber<1, 100>>,
+    /// Continues after the groups shown.
+    cursor: Option<String>,
     #[schemars(schema_with = "filter_schema")]
     #[serde(default)]
     filter: Option<Json>,
@@ -78,7 +90,7 @@ struct WireAggregation<'a> {
     value: Option<&'a RawValue>,
     filtered_record_count: Option<u64>,
     approximate: Option<bool>,
-    group_by: Option<String>,
+    group_by: Option<Json>,
     group_by_time: Option<String>,
     granularity: Option<String>,
     time_zone: Option<String>,
@@ -86,45 +98,203 @@ struct WireAggregation<'a> {
     groups: Option<Vec<WireGroup<'a>>>,
     limit: Option<u64>,
     other_count: Option<u64>,
+    next_cursor: Option<String>,
+    meta: Option<Json>,
 }
 
 #[derive(Deserialize)]
 struct WireGroup<'a> {
     #[serde(borrow)]
-    key: &'a RawValue,
+    key: WireKey<'a>,
     key_preview: Option<Json>,
     count: u64,
+    #[serde(borrow)]
+    value: Option<&'a RawValue>,
+    cursor: Option<String>,
 }
 
-impl WireAggregation<'_> {
-    fn members(self) -> Map<String, Json> {
-        let group = |group: WireGroup<'_>| {
-            Json::Object(present_members([
-                ("key", Some(exact_or_text(group.key))),
-                ("count", Some(group.count.into())),
-                ("key_preview", group.key_preview),
-            ]))
+/// The key of a group, or one for each grouping.
+struct WireKey<'a> {
+    keys: Vec<&'a RawValue>,
+    is_list: bool,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for WireKey<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw: &'a RawValue = Deserialize::deserialize(deserializer)?;
+        match raw.get().starts_with('[') {
+            true => serde_json::from_str(raw.get())
+                .map(|keys| Self { keys, is_list: true })
+                .map_err(D::Error::custom),
+            false => Ok(Self { keys: vec![raw], is_list: false }),
+        }
+    }
+}
+
+/// The records that share the values of all groupings.
+struct Group {
+    keys: Vec<Json>,
+    /// How much each key is of a long text; null for a whole one.
+    previews: Vec<Json>,
+    /// Whether there are several groupings.
+    is_list: bool,
+    count: u64,
+    /// What was computed of the records; `None` if they are counted.
+    value: Option<Json>,
+    /// Continues after the group.
+    cursor: Option<String>,
+}
+
+impl Group {
+    fn read(sent: WireGroup<'_>, is_counted: bool) -> Self {
+        let WireKey { keys, is_list } = sent.key;
+        let previews = match sent.key_preview {
+            Some(Json::Array(previews)) if is_list => previews,
+            preview => vec![preview.unwrap_or_default()],
         };
+        let value = sent.value.map_or(Json::Null, exact_or_text);
+        Self {
+            previews: (0..keys.len())
+                .map(|at| previews.get(at).cloned().unwrap_or_default())
+                .collect(),
+            keys: keys.into_iter().map(exact_or_text).collect(),
+            is_list,
+            count: sent.count,
+            value: (!is_counted).then_some(value),
+            cursor: sent.cursor,
+        }
+    }
+
+    /// Renders the group for the text: `key=count`, or `key=value (count)`.
+    fn text(&self, key_bytes: usize) -> String {
+        let keys: Vec<String> = self.keys.iter().map(|key| key_text(key, key_bytes)).collect();
+        let key = if self.is_list { format!("[{}]", keys.join(", ")) } else { keys.concat() };
+        match &self.value {
+            None => format!("{key}={}", self.count),
+            Some(value) => format!("{key}={} ({})", key_text(value, key_bytes), self.count),
+        }
+    }
+
+    /// Renders the group for the structure, with texts truncated to `chars`.
+    fn json(&self, chars: usize) -> Json {
+        let (mut keys, mut previews) = (self.keys.clone(), self.previews.clone());
+        for (key, preview) in keys.iter_mut().zip(&mut previews) {
+            shorten(key, preview, chars);
+        }
+        let (mut value, mut value_preview) = (self.value.clone(), Json::Null);
+        if let Some(value) = &mut value {
+            shorten(value, &mut value_preview, chars);
+        }
+        let has_preview = previews.iter().any(|preview| !preview.is_null());
+        let whole = |mut all: Vec<Json>| match self.is_list {
+            true => Json::Array(all),
+            false => all.pop().unwrap_or_default(),
+        };
+        Json::Object(present_members([
+            ("key", Some(whole(keys))),
+            ("count", Some(self.count.into())),
+            ("value", value),
+            ("key_preview", has_preview.then(|| whole(previews))),
+            ("value_preview", Some(value_preview).filter(|preview| !preview.is_null())),
+        ]))
+    }
+}
+
+/// Where an answer goes on after some of the groups, and what is then left.
+struct Rest {
+    /// The groups that are left of the response.
+    groups: usize,
+    /// The records in all groups that are left.
+    records: u64,
+    /// Continues after the groups that are shown.
+    cursor: Option<String>,
+}
+
+/// The response, taken apart.
+struct Aggregation {
+    /// All members that an answer repeats, but those about groups.
+    members: Map<String, Json>,
+    groups: Option<Vec<Group>>,
+    other_count: u64,
+    next_cursor: Option<String>,
+    meta: Option<Json>,
+}
+
+impl Aggregation {
+    fn read(sent: WireAggregation<'_>) -> Self {
+        let is_counted = sent.metric == "count";
         let text = |text: Option<String>| text.map(Json::from);
-        present_members([
-            ("object", Some(self.object.into())),
-            ("stream", Some(self.stream.into())),
-            ("metric", Some(self.metric.into())),
-            ("field", text(self.field)),
-            ("value", self.groups.is_none().then(|| self.value.map_or(Json::Null, exact_or_text))),
-            ("filtered_record_count", self.filtered_record_count.map(Json::from)),
-            ("approximate", self.approximate.map(Json::from)),
-            ("group_by", text(self.group_by)),
-            ("group_by_time", text(self.group_by_time)),
-            ("granularity", text(self.granularity)),
-            ("time_zone", text(self.time_zone)),
-            (
-                "groups",
-                self.groups.map(|groups| groups.into_iter().take(MOST_GROUPS).map(group).collect()),
-            ),
-            ("limit", self.limit.map(Json::from)),
-            ("other_count", self.other_count.map(Json::from)),
-        ])
+        let value = || {
+            let mut value = sent.value.map_or(Json::Null, exact_or_text);
+            let mut preview = Json::Null;
+            shorten(&mut value, &mut preview, KEY_CHARS);
+            (value, Some(preview).filter(|preview| !preview.is_null()))
+        };
+        let (value, preview) = sent.groups.is_none().then(value).unzip();
+        let members = present_members([
+            ("object", Some(sent.object.into())),
+            ("stream", Some(sent.stream.into())),
+            ("metric", Some(sent.metric.into())),
+            ("field", text(sent.field)),
+            ("value", value),
+            ("value_preview", preview.flatten()),
+            ("filtered_record_count", sent.filtered_record_count.map(Json::from)),
+            ("approximate", sent.approximate.map(Json::from)),
+            ("group_by", sent.group_by),
+            ("group_by_time", text(sent.group_by_time)),
+            ("granularity", text(sent.granularity)),
+            ("time_zone", text(sent.time_zone)),
+            ("limit", sent.limit.map(Json::from)),
+        ]);
+        let groups = sent.groups.map(|groups| {
+            groups.into_iter().take(MOST_GROUPS).map(|own| Group::read(own, is_counted)).collect()
+        });
+        let (other_count, next_cursor) = (sent.other_count.unwrap_or(0), sent.next_cursor);
+        Self { members, groups, other_count, next_cursor, meta: sent.meta }
+    }
+
+    fn groups(&self) -> &[Group] {
+        self.groups.as_deref().unwrap_or_default()
+    }
+
+    /// Returns what is left after the first `shown` groups.
+    fn rest(&self, shown: usize) -> Rest {
+        let left = self.groups().get(shown..).unwrap_or_default();
+        let counts = left.iter().map(|group| group.count);
+        let last = shown.checked_sub(1).and_then(|last| self.groups().get(last));
+        let own = || last.and_then(|group| group.cursor.clone());
+        let cursor = if left.is_empty() { self.next_cursor.clone() } else { own() };
+        let records = counts.fold(self.other_count, u64::saturating_add);
+        Rest { groups: left.len(), records, cursor }
+    }
+
+    /// Returns the structure with as many groups as fit into `room` bytes, and at least `least`.
+    /// Also returns how many groups it has.
+    fn structure(&self, least: usize, room: usize) -> (Json, usize) {
+        let mut members = self.members.clone();
+        if let Some(meta) = &self.meta {
+            members.insert("meta".to_owned(), bounded_meta(meta));
+        }
+        let Some(groups) = &self.groups else { return (Json::Object(members), 0) };
+        let cursor = self.rest(groups.len().min(1)).cursor.map_or(0, |cursor| cursor.len());
+        let room = room.saturating_sub(members_len(&members) + cursor + RESERVED_BYTES);
+        let of = |chars| groups.iter().map(|group| group.json(chars)).collect::<Vec<_>>();
+        let fitting = |groups: &[Json]| count_fitting(groups.iter().map(json_len), room);
+        let mut shown = of(KEY_CHARS);
+        if fitting(&shown) < shown.len() {
+            shown = of(SHORT_KEY_CHARS);
+            shown.truncate(fitting(&shown).max(least));
+        }
+        let (count, rest) = (shown.len(), self.rest(shown.len()));
+        members.insert("groups".to_owned(), shown.into());
+        members.insert("other_count".to_owned(), rest.records.into());
+        if rest.groups > 0 {
+            members.insert("groups_left_out".to_owned(), rest.groups.into());
+        }
+        if let Some(cursor) = rest.cursor {
+            members.insert("next_cursor".to_owned(), cursor.into());
+        }
+        (Json::Object(members), count)
     }
 }
 
@@ -164,6 +334,39 @@ impl Tool for Aggregate {
         _: RecordsPermit,
         context: &CallContext,
     ) -> Result<Self::Output, LadderError> {
+        let sent = context.ask(self.request()?).await?;
+        let answer = Aggregation::read(wire::parse(&sent)?);
+        let mut tail = answer.meta.as_ref().map(|meta| warnings(meta, "")).unwrap_or_default();
+        let cursor_bytes =
+            answer.rest(answer.groups().len().saturating_sub(1)).cursor.map_or(0, |own| own.len());
+        let next_bytes = context.next_page(Self::NAME, &"x".repeat(cursor_bytes)).len();
+        let tail_bytes = tail.iter().map(|line| line.len() + 1).sum::<usize>() + next_bytes;
+        let room = context.budgets.text.saturating_sub(tail_bytes + RESERVED_TEXT_BYTES);
+        let (text, in_text) = self.text(&answer, room);
+        let rest = answer.rest(in_text);
+        let room = context.budgets.structured_beside(text.len() + tail_bytes);
+        let (structured, in_structure) = answer.structure(in_text, room);
+        if rest.groups > 0 {
+            let more = in_structure - in_text;
+            let place = match more < rest.groups {
+                true => format!(", {more} of them in the structured answer"),
+                false => " are in the structured answer".to_owned(),
+            };
+            let hint = match rest.cursor {
+                Some(_) => "",
+                None => "; a narrower `filter` shows them here",
+            };
+            tail.push(format!("note: {} more group(s){place}{hint}", rest.groups));
+        }
+        tail.extend(rest.cursor.map(|cursor| context.next_page(Self::NAME, &cursor)));
+        let lines: Vec<String> = std::iter::once(text).chain(tail).collect();
+        let text = text_lines::escape_line_breaks(lines.join("\n"));
+        RecordOutput::new(text, structured, Vec::new())
+    }
+}
+
+impl Aggregate {
+    fn request(&self) -> Result<ReadRequest, LadderError> {
         refuse_empty("stream", &self.stream)?;
         let mut ask = ReadRequest {
             stream: self.stream.clone(),
@@ -171,43 +374,27 @@ impl Tool for Aggregate {
         }
         .with("metric", self.metric.word())
         .with_some("field", self.field.as_deref())
-        .with_some("group_by", self.group_by.as_deref())
-        .with_some("group_by_time", self.group_by_time.as_deref())
-        .with_some("granularity", self.granularity.map(OneOf::word))
-        .with_some("time_zone", self.time_zone.as_deref())
-        .with_some("limit", self.limit.map(|limit| limit.0))
-        .with_some("connection_id", self.connection_id.as_deref());
+        .with_some("q", self.q.as_deref());
+        for field in &self.group_by.0 {
+            ask = ask.with("group_by", field);
+        }
+        ask = ask
+            .with_some("group_by_time", self.group_by_time.as_deref())
+            .with_some("granularity", self.granularity.map(OneOf::word))
+            .with_some("time_zone", self.time_zone.as_deref())
+            .with_some("order", self.order.map(OneOf::word))
+            .with_some("limit", self.limit.map(|limit| limit.0))
+            .with_some("cursor", self.cursor.as_deref())
+            .with_some("connection_id", self.connection_id.as_deref());
+        if !self.group_by.0.is_empty() || self.group_by_time.is_some() {
+            ask = ask.with("cursors", "each");
+        }
         ask.parameters.extend(filter_parameters(self.filter.as_ref())?);
-        let text = context.ask(ask).await?;
-        let response: WireAggregation<'_> = wire::parse(&text)?;
-        let members = response.members();
-        let (mut text, in_text) = self.text(&members, context.budgets.text);
-        text = text_lines::escape_line_breaks(text);
-        let room = context.budgets.structured_beside(text.len());
-        let mut structured = with_short_texts(&members, KEY_CHARS);
-        if members_len(&structured) > room {
-            structured = with_short_texts(&members, SHORT_KEY_CHARS);
-            keep_groups(&mut structured, in_text, room.saturating_sub(RESERVED_BYTES));
-        }
-        let left = group_count(&members) - in_text;
-        let in_structure = group_count(&structured) - in_text;
-        if left > 0 {
-            text += &format!("\nnote: {left} more group(s)");
-            if in_structure < left {
-                text += &format!(", {in_structure} of them in the structured answer");
-            } else {
-                text += " are in the structured answer";
-            }
-            text += "; a narrower `filter` shows them here";
-        }
-        let structured = Json::Object(structured);
-        RecordOutput::new(text, structured, Vec::new())
+        Ok(ask)
     }
-}
 
-impl Aggregate {
-    /// Renders the result as one line of at most `room` bytes, and counts its groups.
-    fn text(&self, members: &Map<String, Json>, room: usize) -> (String, usize) {
+    /// Renders the result as one line of about `room` bytes, and counts its groups.
+    fn text(&self, answer: &Aggregation, room: usize) -> (String, usize) {
         let over = self
             .field
             .as_deref()
@@ -218,68 +405,39 @@ impl Aggregate {
             self.metric.word(),
             Json::from(self.stream.as_str())
         );
-        let count = members
+        let count = answer
+            .members
             .get("filtered_record_count")
             .map(|count| format!(" over {count} record(s)"))
             .unwrap_or_default();
-        let Some(groups) = members.get("groups").and_then(Json::as_array) else {
-            let value = members.get("value").unwrap_or(&Json::Null);
+        let Some(groups) = &answer.groups else {
+            let value = answer.members.get("value").unwrap_or(&Json::Null);
             let value = key_text(value, TEXT_KEY_BYTES);
             return (format!("{head} = {value}{count}."), 0);
         };
-        let by = Json::from(
-            self.group_by.as_deref().or(self.group_by_time.as_deref()).unwrap_or_default(),
-        );
-        let head = format!("{head} by {by}{count}: {} group(s)", groups.len());
-        let shown = shown_groups(groups, room.saturating_sub(head.len() + RESERVED_TEXT_BYTES));
-        let rest = groups.get(shown.len()..).unwrap_or_default();
-        let others = other_count(members, rest);
+        let by: Vec<String> = self
+            .group_by
+            .0
+            .iter()
+            .chain(&self.group_by_time)
+            .map(|name| Json::from(name.as_str()).to_string())
+            .collect();
+        let head = format!("{head} by {}{count}: {} group(s)", by.join(", "), groups.len());
+        let shown = shown_groups(groups, room.saturating_sub(head.len()));
+        let others = answer.rest(shown.len()).records;
         let line =
             format!("{head}, shown={}: {}. other_count={others}.", shown.len(), shown.join(", "));
         (line, shown.len())
     }
 }
 
-fn group_count(members: &Map<String, Json>) -> usize {
-    members.get("groups").and_then(Json::as_array).map_or(0, Vec::len)
-}
-
-/// Returns how many records are in no group, or in one of those that are not shown.
-fn other_count(members: &Map<String, Json>, not_shown: &[Json]) -> u64 {
-    let others = members.get("other_count").and_then(Json::as_u64).unwrap_or(0);
-    let counts = not_shown.iter().filter_map(|group| group.get("count")?.as_u64());
-    counts.fold(others, u64::saturating_add)
-}
-
-/// Keeps the first groups: as many as fit into `room` bytes, and at least `least`.
-fn keep_groups(members: &mut Map<String, Json>, least: usize, room: usize) {
-    let Some(groups) = members.get("groups").and_then(Json::as_array) else { return };
-    let fitting = count_fitting(groups.iter().map(json_len), room).max(least);
-    let rest = groups.get(fitting..).unwrap_or_default();
-    let (others, left_out) = (other_count(members, rest), rest.len());
-    if let Some(groups) = members.get_mut("groups").and_then(Json::as_array_mut) {
-        groups.truncate(fitting);
-    }
-    if left_out > 0 {
-        members.insert("other_count".to_owned(), others.into());
-        members.insert("groups_left_out".to_owned(), left_out.into());
-    }
-}
-
 /// Renders the groups that fit into `room` bytes, and at least one.
-fn shown_groups(groups: &[Json], room: usize) -> Vec<String> {
+fn shown_groups(groups: &[Group], room: usize) -> Vec<String> {
     let of = |bytes: usize| {
-        take_fitting(groups.iter().map(|members| group_text(members, bytes)), room, |members| {
-            members.len() + 2
-        })
+        take_fitting(groups.iter().map(|group| group.text(bytes)), room, |text| text.len() + 2)
     };
     let long = of(TEXT_KEY_BYTES);
     if long.len() >= groups.len().min(TEXT_GROUPS) { long } else { of(SHORT_TEXT_KEY_BYTES) }
-}
-
-fn group_text(group: &Json, key_bytes: usize) -> String {
-    let key = key_text(group.get("key").unwrap_or(&Json::Null), key_bytes);
-    format!("{key}={}", group.get("count").unwrap_or(&Json::Null))
 }
 
 /// Renders a value as JSON, with a string truncated to `bytes`.
@@ -294,31 +452,17 @@ fn key_text(value: &Json, bytes: usize) -> String {
     }
 }
 
-/// Returns the result with long keys and values truncated to `chars`, and the length of each.
-fn with_short_texts(members: &Map<String, Json>, chars: usize) -> Map<String, Json> {
-    let mut members = members.clone();
-    for group in members.get_mut("groups").and_then(Json::as_array_mut).into_iter().flatten() {
-        if let Some(group) = group.as_object_mut() {
-            shorten_member(group, "key", "key_preview", chars);
-        }
-    }
-    shorten_member(&mut members, "value", "value_preview", chars);
-    members
-}
-
-fn shorten_member(members: &mut Map<String, Json>, name: &str, preview: &str, chars: usize) {
-    let Some(text) = members.get(name).and_then(Json::as_str) else { return };
+/// Truncates a long text to `chars`, and notes in its preview how long the text is.
+fn shorten(value: &mut Json, preview: &mut Json, chars: usize) {
+    let Json::String(text) = value else { return };
     let (shown, count) = prefix_within(text, chars, chars * 4);
     if shown.len() == text.len() {
         return;
     }
-    let all = text.chars().count();
-    let shown = shown.to_owned();
-    let mut sizes = match members.remove(preview) {
-        Some(Json::Object(sizes)) => sizes,
-        _ => Map::from_iter([("size_chars".to_owned(), all.into())]),
+    let mut sizes = match std::mem::take(preview) {
+        Json::Object(sizes) => sizes,
+        _ => Map::from_iter([("size_chars".to_owned(), text.chars().count().into())]),
     };
     sizes.insert("shown_chars".to_owned(), count.into());
-    members.insert(name.to_owned(), shown.into());
-    members.insert(preview.to_owned(), Json::Object(sizes));
+    (*value, *preview) = (shown.into(), Json::Object(sizes));
 }

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde_json::{Number, Value as Json, json};
-use stile_domain::records::aggregator::METRICS;
+use stile_domain::records::aggregator::{GROUP_ORDERS, METRICS};
 use stile_domain::records::order::{ORDERS, SEARCH_ORDERS};
 use stile_domain::records::zone::Granularity;
 use stile_tools::arguments::{EXACT_FLOATS_END, whole_number};
@@ -71,6 +71,41 @@ impl AllowedWords for GranularityNames {
 
 impl AllowedWords for OrderNames {
     const ALL: &'static [&'static str] = &ORDERS;
+}
+
+/// The orders of the groups of `aggregate`, such as `value_desc`.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupOrderNames;
+
+impl AllowedWords for GroupOrderNames {
+    const ALL: &'static [&'static str] = &GROUP_ORDERS;
+}
+
+/// A text or a list of texts; empty if left out.
+#[derive(Clone, Debug, Default)]
+pub struct OneOrMore(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for OneOrMore {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wrong = || D::Error::custom("neither a text nor a list of texts");
+        let text = |value| match value {
+            Json::String(text) => Ok(text),
+            _ => Err(wrong()),
+        };
+        match Json::deserialize(deserializer)? {
+            Json::Null => Ok(Self::default()),
+            Json::Array(values) => values.into_iter().map(text).collect::<Result<_, _>>().map(Self),
+            value => text(value).map(|text| Self(vec![text])),
+        }
+    }
+}
+
+/// Returns the schema of an argument that is a text or a list of up to three.
+pub(super) fn one_or_more_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "anyOf": [
+        { "type": "string" },
+        { "type": "array", "items": { "type": "string" }, "maxItems": 3 }
+    ] })
 }
 
 /// The orders of a search.

@@ -404,7 +404,7 @@ impl NextPage {
 }
 
 /// Returns the server's warnings, counts and completeness, as far as these are short.
-fn bounded_meta(meta: &Json) -> Json {
+pub(super) fn bounded_meta(meta: &Json) -> Json {
     /// The most bytes of one member.
     const MAX_MEMBER_BYTES: usize = 2048;
     let known = ["warnings", "count", "count_accuracy", "recall", "terms"];

@@ -7,6 +7,7 @@
 //! no answer has to fit in memory.
 
 pub mod administration;
+mod aggregation_request;
 pub mod batch;
 mod changes;
 mod connections;
@@ -38,6 +39,7 @@ mod response_meta;
 pub mod response_sink;
 pub mod routing;
 pub mod rows;
+mod search_query;
 pub mod service;
 mod shared_parameters;
 mod stream_description;

@@ -99,6 +99,10 @@ fn query_parameter(parameter: &Parameter) -> Json {
             let names = json!({ "type": "array", "items": { "type": "string", "minLength": 1 }, "minItems": 1 });
             (names, Some(("form", false)))
         }
+        ParameterType::RepeatedName { max } => {
+            let names = json!({ "type": "array", "items": { "type": "string", "minLength": 1 }, "minItems": 1, "maxItems": max });
+            (names, Some(("form", true)))
+        }
         ParameterType::RelationLimits => {
             let limits = json!({ "type": "object", "additionalProperties": { "type": "integer", "minimum": 1 } });
             (limits, Some(("deepObject", true)))

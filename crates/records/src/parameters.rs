@@ -65,6 +65,11 @@ pub enum ParameterType {
     /// Field names: the parameter is repeated, or its value is separated by commas. With `[]` after
     /// the parameter's name each value is one name, which may have commas.
     Names,
+    /// Names: the parameter is repeated, and each value is one name, which may have commas.
+    RepeatedName {
+        /// The greatest number of different names.
+        max: usize,
+    },
     /// `name[relation]=number`, from 1 on.
     RelationLimits,
     /// `name[field]=value` and `name[field][op]=value`.
@@ -146,9 +151,14 @@ impl Parameters {
             match (parameter.kind, brackets) {
                 (ParameterType::Conditions, _) => this.add_condition(name, key, value)?,
                 (ParameterType::RelationLimits, _) => this.add_relation_limit(name, key, value)?,
-                (ParameterType::Names, "") => this.add_names(name, value.split(','))?,
+                (ParameterType::Names, "") => {
+                    this.add_names(name, value.split(','), MAX_NAMES)?;
+                }
                 (ParameterType::Names, "[]") => {
-                    this.add_names(name, std::iter::once(value.as_str()))?;
+                    this.add_names(name, std::iter::once(value.as_str()), MAX_NAMES)?;
+                }
+                (ParameterType::RepeatedName { max }, "") => {
+                    this.add_names(name, std::iter::once(value.as_str()), max)?;
                 }
                 (ParameterType::Text { max_bytes }, "") => {
                     if value.len() > max_bytes {
@@ -246,6 +256,7 @@ impl Parameters {
         &mut self,
         name: &'static str,
         values: impl Iterator<Item = &'v str>,
+        max: usize,
     ) -> Result<(), Problem> {
         if !self.names.iter().any(|(own, _)| *own == name) {
             self.names.push((name, Vec::new()));
@@ -254,13 +265,13 @@ impl Parameters {
             return Ok(());
         };
         for part in values {
-            if part.is_empty() || names.len() >= MAX_NAMES {
-                let message = format!(
-                    "`{name}` takes 1 to {MAX_NAMES} names, separated by commas or repeated"
-                );
+            let is_known = names.iter().any(|known| known == part);
+            if part.is_empty() || names.len() >= max && !is_known {
+                let commas = if max == MAX_NAMES { "separated by commas or " } else { "" };
+                let message = format!("`{name}` takes 1 to {max} names, {commas}repeated");
                 return Problem::refuse(name, message);
             }
-            if !names.iter().any(|known| known == part) {
+            if !is_known {
                 names.push(part.to_owned());
             }
         }

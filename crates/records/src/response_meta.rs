@@ -23,3 +23,10 @@ pub(crate) fn response_meta(parameters: &Parameters) -> Json {
     }
     json!({ "warnings": warnings })
 }
+
+/// Adds warnings to `meta`.
+pub(crate) fn add_warnings(meta: &mut Json, more: Vec<Json>) {
+    if let Some(warnings) = meta.get_mut("warnings").and_then(Json::as_array_mut) {
+        warnings.extend(more);
+    }
+}

@@ -66,7 +66,7 @@ pub(crate) const CURSOR: Parameter = Parameter::optional(
 pub(crate) const CURSORS: Parameter = Parameter::optional(
     "cursors",
     ParameterType::OneOf(&["page", "each"]),
-    "With `each`, every record or hit has a `cursor` of its own, which continues after it; the default is `page`.",
+    "With `each`, every record, hit or group has a `cursor` of its own, which continues after it; the default is `page`.",
 );
 
 const _: () = assert!(DEFAULT_LIMIT == 25);

@@ -1,44 +1,56 @@
-//! Aggregates over the values of one field: counts for each value or span of time, the number of
-//! distinct values, the sum, the least and the greatest value.
+//! Aggregates over the records of a stream: counts, sums, means, extremes and numbers of distinct
+//! values, of all records or of each group of them.
 //!
-//! An [`Aggregator`] takes the field of one record after another. Neither the order of the records
-//! nor their split over several aggregators changes the result. A value counts only if it has a
-//! type that the field is declared with. A field that is absent, null, an array, an object or of
-//! another type counts as having no value. Integers and other numbers are one type here.
+//! An [`Aggregator`] takes the fields of one record after another. The order of the records does not
+//! change the result. A value counts only if it has a type that the field is declared with. A field
+//! that is absent, null, an array, an object or of another type counts as having no value. Integers
+//! and other numbers are one type here. A value that a record has and that does not count is left
+//! out, and the aggregator says how many of a field are, with one of them as an example.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use super::decimal::{Decimal, DecimalSum};
 use super::declaration::{JsonType, TypeSet};
-use super::instant::Instant;
+use super::instant::{CalendarTime, Instant};
 use super::stored_body::StoredValue;
-use super::zone::{BucketStart, Granularity, Zone};
+use super::zone::{Granularity, TimeBucket, Zone};
+use crate::hash::ContentHasher;
 
 /// The names of the metrics, as `/v1` spells them.
-pub const METRICS: [&str; 5] = ["count", "sum", "min", "max", "count_distinct"];
+pub const METRICS: [&str; 6] = ["count", "sum", "avg", "min", "max", "count_distinct"];
+/// The names of the orders of groups, as `/v1` spells them.
+pub const GROUP_ORDERS: [&str; 4] = ["value_desc", "value_asc", "key_asc", "key_desc"];
 
-/// The most distinct values that an aggregator tells apart.
+/// The most groups, and distinct values in all of them, that an aggregator tells apart.
 pub const MAX_GROUPS: usize = 100_000;
-/// The most bytes that those distinct values have together.
+/// The most bytes that those keys and distinct values have together.
 pub const MAX_GROUP_BYTES: usize = 16 * 1024 * 1024;
 
-/// What an aggregator computes.
-#[derive(Clone, Debug)]
-pub enum AggregateMeasure {
+/// What is computed of the records of each group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
     /// The number of records.
     Count,
     /// The sum of the field's numbers.
     Sum,
+    /// The arithmetic mean of the field's numbers.
+    Mean,
     /// The least number or time.
     Least(Comparison),
     /// The greatest number or time.
     Greatest(Comparison),
     /// The number of distinct values.
     Distinct,
-    /// The number of records that have each value.
+}
+
+/// What the records of a group share.
+#[derive(Clone, Debug)]
+pub enum Grouping {
+    /// The value of a field.
     ByValue,
-    /// The number of records in each span of time.
+    /// The span of time, or the part of a calendar, that the time in a field lies in.
     ByTime(Granularity, Zone),
 }
 
@@ -51,11 +63,33 @@ pub enum Comparison {
     Times,
 }
 
+/// The order of groups. Groups that tie are in the ascending order of their keys, and groups whose
+/// records have no value that counts come last in an order by value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupOrder {
+    /// The greatest value first.
+    GreatestValue,
+    /// The least value first.
+    LeastValue,
+    /// The least key first.
+    LeastKey,
+    /// The greatest key first, and keys without a value before it.
+    GreatestKey,
+}
+
+impl GroupOrder {
+    /// Returns the order with this name, see [`GROUP_ORDERS`].
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [Self::GreatestValue, Self::LeastValue, Self::LeastKey, Self::GreatestKey];
+        GROUP_ORDERS.iter().position(|known| *known == name).and_then(|at| all.get(at).copied())
+    }
+}
+
 /// Why an aggregate cannot be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AggregateOverflow {
-    /// The field has more than [`MAX_GROUPS`] distinct values, or more than [`MAX_GROUP_BYTES`] of
-    /// them.
+    /// There are more than [`MAX_GROUPS`] groups and distinct values, or more than
+    /// [`MAX_GROUP_BYTES`] of them.
     Groups,
     /// A number has too many digits to be added exactly.
     Digits,
@@ -79,95 +113,177 @@ pub enum GroupKey {
         /// The length of the text in Unicode scalar values.
         chars: u64,
     },
-    /// A span of time, by its start.
-    Time(BucketStart),
+    /// A span of time or a part of a calendar.
+    Time(TimeBucket),
     /// The group of the records without a value.
     None,
 }
 
-/// The records that share a value.
+/// The records that share the values of all groupings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ValueGroup {
-    /// The value that these records share.
-    pub key: GroupKey,
+pub struct RecordGroup {
+    /// The shared value of each grouping, in the order of the groupings.
+    pub keys: Vec<GroupKey>,
     /// The number of records.
     pub count: u64,
+    /// What was computed of the records.
+    pub value: MeasuredValue,
 }
 
-/// The least or greatest value so far, in its original spelling.
+/// What was computed of the records of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Extreme {
-    time: Option<Instant>,
-    written: String,
+pub enum MeasuredValue {
+    /// A number of records or of values.
+    Whole(u64),
+    /// A number in JSON's spelling: a sum, a mean or an extreme.
+    Number(String),
+    /// A time in its original spelling.
+    Time {
+        /// The text of the field.
+        written: String,
+        /// The time that the text holds.
+        at: Instant,
+    },
+    /// No record has a value that counts.
+    None,
+}
+
+/// Groups in their order, from the beginning or after another group.
+#[derive(Clone, Debug)]
+pub struct GroupPage {
+    /// The groups of the page.
+    pub groups: Vec<RecordGroup>,
+    /// The number of records in the groups after the page.
+    pub others: u64,
+    /// Whether more groups follow.
+    pub has_more: bool,
+}
+
+/// Identifies a group by a digest of its keys.
+pub type GroupId = [u8; 16];
+
+/// The values of one field that were left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The number of records with such a value.
+    pub values: u64,
+    /// One of the values: a text, or else its JSON. `None` if all are kept in pieces.
+    pub example: Option<String>,
+}
+
+/// What an aggregator computes.
+#[derive(Clone, Debug)]
+pub struct AggregatePlan {
+    /// What is computed of each group.
+    pub metric: Metric,
+    /// What groups are made by. Without a grouping all records are one group.
+    pub groupings: Vec<Grouping>,
 }
 
 /// A computation in progress.
+///
+/// It reads the measured field first, unless it only counts, and then a field for each grouping.
 #[derive(Clone, Debug)]
 pub struct Aggregator {
-    measure: AggregateMeasure,
-    types: TypeSet,
+    plan: AggregatePlan,
+    /// The declared types of these fields, for each source.
+    types: Vec<Vec<TypeSet>>,
     records: u64,
-    sum: DecimalSum,
-    extreme: Option<Extreme>,
-    groups: HashMap<GroupKey, u64>,
+    groups: HashMap<Vec<GroupKey>, Tally>,
+    /// The groups with a value, and the distinct values in all groups.
+    distinct: usize,
     group_bytes: usize,
+    left_out: Vec<LeftOut>,
+}
+
+/// What is known of one group so far.
+#[derive(Clone, Debug)]
+struct Tally {
+    count: u64,
+    measured: Measurement,
+}
+
+#[derive(Clone, Debug)]
+enum Measurement {
+    Count,
+    Sum(DecimalSum),
+    Mean(DecimalSum, u64),
+    Extreme(Option<MeasuredValue>),
+    Distinct(HashSet<GroupKey>),
+}
+
+impl AggregatePlan {
+    /// Returns how many fields are measured: one, or none if records are counted.
+    pub fn measured_fields(&self) -> usize {
+        usize::from(self.metric != Metric::Count)
+    }
 }
 
 impl Aggregator {
-    /// Begins a computation over a field that is declared with these types.
-    pub fn new(measure: AggregateMeasure, types: TypeSet) -> Self {
+    /// Begins a computation. `types` has the declared types of the fields for each source.
+    pub fn new(plan: AggregatePlan, types: Vec<Vec<TypeSet>>) -> Self {
+        let fields = plan.measured_fields() + plan.groupings.len();
         Self {
-            measure,
+            plan,
             types,
             records: 0,
-            sum: DecimalSum::default(),
-            extreme: None,
             groups: HashMap::new(),
+            distinct: 0,
             group_bytes: 0,
+            left_out: vec![LeftOut::default(); fields],
         }
     }
 
-    /// Adds the field of one more record; `None` for a record without the field.
+    /// Adds the fields of one more record of a source, `None` for a field that the record lacks.
     ///
     /// # Errors
     /// [`AggregateOverflow`]; the aggregator must not be used afterwards.
-    pub fn add(&mut self, value: Option<StoredValue<'_>>) -> Result<(), AggregateOverflow> {
+    pub fn add(
+        &mut self,
+        source: usize,
+        values: &[Option<StoredValue<'_>>],
+    ) -> Result<(), AggregateOverflow> {
         self.records += 1;
-        let value = value.filter(|value| self.fits(value));
-        match &self.measure {
-            AggregateMeasure::Count => Ok(()),
-            AggregateMeasure::Sum => match value.and_then(number) {
-                Some((number, _)) if !self.sum.add(number) => Err(AggregateOverflow::Digits),
-                _ => Ok(()),
-            },
-            AggregateMeasure::Least(kind) | AggregateMeasure::Greatest(kind) => {
-                let candidate = value.and_then(|value| Extreme::new(*kind, value));
-                self.extreme(candidate);
-                Ok(())
-            }
-            AggregateMeasure::Distinct => match key(value) {
-                GroupKey::None => Ok(()),
-                key => self.count(key, 1),
-            },
-            AggregateMeasure::ByValue => self.count(key(value), 1),
-            AggregateMeasure::ByTime(granularity, zone) => {
-                let time = value
-                    .and_then(|value| value.time())
-                    .and_then(|time| zone.start(time, *granularity));
-                self.count(time.map_or(GroupKey::None, GroupKey::Time), 1)
+        let types = self.types.get(source).map_or(&[][..], Vec::as_slice);
+        let fits = |at: usize| {
+            let types = types.get(at).copied().unwrap_or_default();
+            values.get(at).copied().flatten().filter(|value| fits(types, value))
+        };
+        let first = self.plan.measured_fields();
+        let keys = self.plan.groupings.iter().zip(first..);
+        let keys: Vec<GroupKey> = keys.map(|(grouping, at)| grouping.key(fits(at))).collect();
+        for (key, at) in keys.iter().zip(first..) {
+            if *key == GroupKey::None
+                && let Some(left_out) = self.left_out.get_mut(at)
+            {
+                left_out.note(values.get(at).copied().flatten());
             }
         }
-    }
-
-    /// Adds everything that another aggregator of the same measure has seen.
-    ///
-    /// # Errors
-    /// As [`Aggregator::add`].
-    pub fn merge(&mut self, other: Self) -> Result<(), AggregateOverflow> {
-        self.records += other.records;
-        self.sum.merge(&other.sum);
-        self.extreme(other.extreme);
-        other.groups.into_iter().try_for_each(|(key, count)| self.count(key, count))
+        let metric = self.plan.metric;
+        let tally = match self.groups.entry(keys) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                // The group without a value does not count as a value.
+                self.distinct += usize::from(new.key().iter().any(|key| *key != GroupKey::None));
+                self.group_bytes += new.key().iter().map(GroupKey::bytes).sum::<usize>();
+                new.insert(Tally::new(metric))
+            }
+        };
+        tally.count += 1;
+        if first > 0 {
+            let (is_counted, added) = tally.measured.add(metric, fits(0))?;
+            if let Some(bytes) = added {
+                self.distinct += 1;
+                self.group_bytes += bytes;
+            }
+            if let (false, Some(left_out)) = (is_counted, self.left_out.first_mut()) {
+                left_out.note(values.first().copied().flatten());
+            }
+        }
+        match self.distinct > MAX_GROUPS || self.group_bytes > MAX_GROUP_BYTES {
+            true => Err(AggregateOverflow::Groups),
+            false => Ok(()),
+        }
     }
 
     /// Returns the number of records added.
@@ -175,106 +291,214 @@ impl Aggregator {
         self.records
     }
 
-    /// Returns the sum in plain digits; `0` if no number was added.
-    pub fn sum(&self) -> String {
-        self.sum.digits()
+    /// Returns the values of each field that were left out: of the measured field first, then of
+    /// the field of each grouping.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
     }
 
-    /// Returns the least or the greatest value in its original spelling.
-    ///
-    /// Of equal values with different spellings, the spelling whose bytes sort first is returned.
-    pub fn extreme_value(&self) -> Option<&str> {
-        self.extreme.as_ref().map(|extreme| extreme.written.as_str())
+    /// Returns what was computed of all records, if there is no grouping.
+    pub fn value(&self) -> MeasuredValue {
+        match self.groups.get(&[][..]) {
+            Some(tally) => tally.value(),
+            None => Tally::new(self.plan.metric).value(),
+        }
     }
 
-    /// Returns the number of distinct values.
-    pub fn distinct(&self) -> u64 {
-        self.groups.len() as u64
-    }
-
-    /// Returns at most `limit` groups in their order, and the number of records in the other
-    /// groups.
-    ///
-    /// Groups by value are ordered by size, the largest first, and then by value. Groups by time
-    /// are ordered by time.
-    pub fn groups(self, limit: usize) -> (Vec<ValueGroup>, u64) {
-        let mut groups: Vec<ValueGroup> =
-            self.groups.into_iter().map(|(key, count)| ValueGroup { key, count }).collect();
-        let by_time = matches!(self.measure, AggregateMeasure::ByTime(..));
-        groups.sort_by(|a, b| {
-            let largest = if by_time { Ordering::Equal } else { b.count.cmp(&a.count) };
-            largest.then_with(|| a.key.cmp(&b.key))
-        });
+    /// Returns at most `limit` groups in an order, after the group that `after` identifies. `None`
+    /// if there is no such group any more.
+    pub fn groups(
+        self,
+        order: GroupOrder,
+        after: Option<GroupId>,
+        limit: usize,
+    ) -> Option<GroupPage> {
+        let group = |(keys, tally): (Vec<GroupKey>, Tally)| RecordGroup {
+            keys,
+            count: tally.count,
+            value: tally.value(),
+        };
+        let mut groups: Vec<RecordGroup> = self.groups.into_iter().map(group).collect();
+        groups.sort_by(|a, b| a.cmp_in(b, order));
+        if let Some(after) = after {
+            let at = groups.iter().position(|group| group.id() == after)?;
+            groups.drain(..=at);
+        }
         let others = groups.iter().skip(limit).map(|group| group.count).sum();
+        let has_more = groups.len() > limit;
         groups.truncate(limit);
-        (groups, others)
+        Some(GroupPage { groups, others, has_more })
+    }
+}
+
+impl Tally {
+    fn new(metric: Metric) -> Self {
+        let measured = match metric {
+            Metric::Count => Measurement::Count,
+            Metric::Sum => Measurement::Sum(DecimalSum::default()),
+            Metric::Mean => Measurement::Mean(DecimalSum::default(), 0),
+            Metric::Least(_) | Metric::Greatest(_) => Measurement::Extreme(None),
+            Metric::Distinct => Measurement::Distinct(HashSet::new()),
+        };
+        Self { count: 0, measured }
     }
 
-    fn fits(&self, value: &StoredValue<'_>) -> bool {
-        match value {
-            StoredValue::Null | StoredValue::Json(_) | StoredValue::LongJson(_) => false,
-            StoredValue::Bool(_) => self.types.contains(JsonType::Boolean),
-            StoredValue::Number(_) => {
-                self.types.contains(JsonType::Number) || self.types.contains(JsonType::Integer)
+    fn value(&self) -> MeasuredValue {
+        match &self.measured {
+            Measurement::Count => MeasuredValue::Whole(self.count),
+            Measurement::Sum(sum) => MeasuredValue::Number(sum.digits()),
+            Measurement::Mean(sum, numbers) => {
+                sum.mean(*numbers).map_or(MeasuredValue::None, MeasuredValue::Number)
             }
-            StoredValue::Text(_) | StoredValue::LongText(_) => {
-                self.types.contains(JsonType::String)
-            }
-        }
-    }
-
-    fn extreme(&mut self, candidate: Option<Extreme>) {
-        let Some(candidate) = candidate else { return };
-        let better = self.extreme.as_ref().is_none_or(|best| {
-            let value = candidate.value_cmp(best);
-            let value = if matches!(self.measure, AggregateMeasure::Greatest(_)) {
-                value.reverse()
-            } else {
-                value
-            };
-            value.then_with(|| candidate.written.cmp(&best.written)).is_lt()
-        });
-        if better {
-            self.extreme = Some(candidate);
-        }
-    }
-
-    fn count(&mut self, key: GroupKey, count: u64) -> Result<(), AggregateOverflow> {
-        if let Some(known) = self.groups.get_mut(&key) {
-            *known += count;
-            return Ok(());
-        }
-        self.group_bytes = self.group_bytes.saturating_add(key.bytes());
-        self.groups.insert(key, count);
-        // The group without a value does not count as a value.
-        let values = self.groups.len() - usize::from(self.groups.contains_key(&GroupKey::None));
-        if values > MAX_GROUPS || self.group_bytes > MAX_GROUP_BYTES {
-            Err(AggregateOverflow::Groups)
-        } else {
-            Ok(())
+            Measurement::Extreme(value) => value.clone().unwrap_or(MeasuredValue::None),
+            Measurement::Distinct(values) => MeasuredValue::Whole(values.len() as u64),
         }
     }
 }
 
-impl Extreme {
-    fn new(kind: Comparison, value: StoredValue<'_>) -> Option<Self> {
-        match kind {
-            Comparison::Numbers => {
-                number(value).map(|(_, digits)| Self { time: None, written: digits.to_owned() })
+impl Measurement {
+    /// Adds a value. Returns whether it counts, and the bytes of a distinct value that is new.
+    fn add(
+        &mut self,
+        metric: Metric,
+        value: Option<StoredValue<'_>>,
+    ) -> Result<(bool, Option<usize>), AggregateOverflow> {
+        let is_counted = match self {
+            Self::Count => true,
+            Self::Sum(sum) | Self::Mean(sum, _) => match value.and_then(number) {
+                None => false,
+                Some((number, _)) if sum.add(number) => true,
+                Some(_) => return Err(AggregateOverflow::Digits),
+            },
+            Self::Extreme(best) => {
+                let (kind, is_greatest) = match metric {
+                    Metric::Least(kind) => (kind, false),
+                    Metric::Greatest(kind) => (kind, true),
+                    _ => return Ok((false, None)),
+                };
+                let candidate = value.and_then(|value| MeasuredValue::of(kind, value));
+                let is_counted = candidate.is_some();
+                if candidate.as_ref().is_some_and(|own| own.precedes(best.as_ref(), is_greatest)) {
+                    *best = candidate;
+                }
+                is_counted
             }
+            Self::Distinct(values) => match key(value) {
+                GroupKey::None => false,
+                key => {
+                    let bytes = key.bytes();
+                    return Ok((true, values.insert(key).then_some(bytes)));
+                }
+            },
+        };
+        if let Self::Mean(_, numbers) = self {
+            *numbers += u64::from(is_counted);
+        }
+        Ok((is_counted, None))
+    }
+}
+
+impl MeasuredValue {
+    fn of(kind: Comparison, value: StoredValue<'_>) -> Option<Self> {
+        match kind {
+            Comparison::Numbers => number(value).map(|(_, digits)| Self::Number(digits.to_owned())),
             Comparison::Times => match value {
                 StoredValue::Text(text) => {
-                    Some(Self { time: Some(Instant::parse(text)?), written: text.to_owned() })
+                    Some(Self::Time { written: text.to_owned(), at: Instant::parse(text)? })
                 }
                 _ => None,
             },
         }
     }
 
+    /// Whether this extreme takes the place of the best one so far. Of equal values with different
+    /// spellings, the spelling whose bytes sort first wins.
+    fn precedes(&self, best: Option<&Self>, is_greatest: bool) -> bool {
+        let Some(best) = best else { return true };
+        let value = self.value_cmp(best);
+        let value = if is_greatest { value.reverse() } else { value };
+        value.then_with(|| self.written().cmp(best.written())).is_lt()
+    }
+
+    fn written(&self) -> &str {
+        match self {
+            Self::Number(written) | Self::Time { written, .. } => written,
+            Self::Whole(_) | Self::None => "",
+        }
+    }
+
     fn value_cmp(&self, other: &Self) -> Ordering {
-        match (self.time, other.time) {
-            (Some(own), Some(other)) => own.cmp(&other),
-            _ => Decimal::parse(&self.written).cmp(&Decimal::parse(&other.written)),
+        match (self, other) {
+            (Self::Whole(own), Self::Whole(other)) => own.cmp(other),
+            (Self::Number(own), Self::Number(other)) => {
+                Decimal::parse(own).cmp(&Decimal::parse(other))
+            }
+            (Self::Time { at: own, .. }, Self::Time { at: other, .. }) => own.cmp(other),
+            _ => Ordering::Equal,
+        }
+    }
+}
+
+impl RecordGroup {
+    fn cmp_in(&self, other: &Self, order: GroupOrder) -> Ordering {
+        let is_none = |group: &Self| group.value == MeasuredValue::None;
+        let value = self.value.value_cmp(&other.value);
+        let by_value = match order {
+            GroupOrder::LeastKey => return self.keys.cmp(&other.keys),
+            GroupOrder::GreatestKey => return other.keys.cmp(&self.keys),
+            GroupOrder::LeastValue => value,
+            GroupOrder::GreatestValue => value.reverse(),
+        };
+        let none_last = is_none(self).cmp(&is_none(other));
+        none_last.then(by_value).then_with(|| self.keys.cmp(&other.keys))
+    }
+
+    /// Identifies the group among all groups of its aggregation.
+    pub fn id(&self) -> GroupId {
+        let mut hasher = ContentHasher::default();
+        for key in &self.keys {
+            key.write_to(&mut |bytes| {
+                hasher.update(&(bytes.len() as u64).to_be_bytes());
+                hasher.update(bytes);
+            });
+        }
+        let mut id = GroupId::default();
+        id.iter_mut().zip(hasher.finish().as_bytes()).for_each(|(to, from)| *to = *from);
+        id
+    }
+}
+
+impl LeftOut {
+    /// Counts a value that does not count. A record without a value leaves nothing out.
+    fn note(&mut self, value: Option<StoredValue<'_>>) {
+        let Some(value) = value.filter(|value| *value != StoredValue::Null) else { return };
+        self.values += 1;
+        let example = match value {
+            StoredValue::Bool(value) => value.to_string(),
+            StoredValue::Number(text) | StoredValue::Json(text) | StoredValue::Text(text) => {
+                text.to_owned()
+            }
+            StoredValue::Null | StoredValue::LongText(_) | StoredValue::LongJson(_) => return,
+        };
+        // The order of the records does not decide which one is the example.
+        if self.example.as_ref().is_none_or(|known| example < *known) {
+            self.example = Some(example);
+        }
+    }
+}
+
+impl Grouping {
+    fn key(&self, value: Option<StoredValue<'_>>) -> GroupKey {
+        match self {
+            Self::ByValue => key(value),
+            Self::ByTime(granularity, zone) => {
+                let text = match value {
+                    Some(StoredValue::Text(text)) => CalendarTime::parse(text),
+                    _ => None,
+                };
+                let bucket = text.and_then(|time| zone.bucket(time, *granularity));
+                bucket.map_or(GroupKey::None, GroupKey::Time)
+            }
         }
     }
 }
@@ -295,6 +519,19 @@ impl GroupKey {
         match self {
             Self::Number(text) | Self::Text(text) => text.len(),
             _ => size_of::<Self>(),
+        }
+    }
+
+    /// Writes the parts of the key. Different keys have different parts.
+    fn write_to(&self, write: &mut dyn FnMut(&[u8])) {
+        write(&[self.rank()]);
+        match self {
+            Self::Bool(value) => write(&[u8::from(*value)]),
+            Self::Number(text) | Self::Text(text) => write(text.as_bytes()),
+            Self::LongText { digest, .. } => write(digest),
+            Self::Time(TimeBucket::Span(start)) => write(start.to_rfc3339().as_bytes()),
+            Self::Time(TimeBucket::Hour(part) | TimeBucket::Weekday(part)) => write(&[*part]),
+            Self::None => {}
         }
     }
 }
@@ -344,6 +581,18 @@ fn key(value: Option<StoredValue<'_>>) -> GroupKey {
     }
 }
 
+/// Whether a value has one of these types.
+fn fits(types: TypeSet, value: &StoredValue<'_>) -> bool {
+    match value {
+        StoredValue::Null | StoredValue::Json(_) | StoredValue::LongJson(_) => false,
+        StoredValue::Bool(_) => types.contains(JsonType::Boolean),
+        StoredValue::Number(_) => {
+            types.contains(JsonType::Number) || types.contains(JsonType::Integer)
+        }
+        StoredValue::Text(_) | StoredValue::LongText(_) => types.contains(JsonType::String),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::StoredValue::{Bool, Json, LongText, Null, Number, Text};
@@ -375,51 +624,84 @@ mod tests {
         ]
     }
 
-    fn measures() -> Vec<AggregateMeasure> {
-        use AggregateMeasure::{ByTime, ByValue, Count, Distinct, Greatest, Least, Sum};
+    fn plans() -> Vec<AggregatePlan> {
+        use Metric::{Count, Distinct, Greatest, Least, Mean, Sum};
         let zone = Zone::named("Europe/Berlin").unwrap();
-        vec![
+        let metrics = [
             Count,
             Sum,
+            Mean,
             Least(Comparison::Numbers),
             Greatest(Comparison::Numbers),
             Least(Comparison::Times),
             Greatest(Comparison::Times),
             Distinct,
-            ByValue,
-            ByTime(Granularity::Day, zone),
-        ]
+        ];
+        let day = Grouping::ByTime(Granularity::Day, zone.clone());
+        let weekday = Grouping::ByTime(Granularity::Weekday, zone);
+        let groupings = [vec![], vec![Grouping::ByValue], vec![day.clone()], vec![weekday, day]];
+        let plan = |metric| groupings.clone().map(|groupings| AggregatePlan { metric, groupings });
+        metrics.into_iter().flat_map(plan).collect()
     }
 
-    fn tally(measure: &AggregateMeasure, values: &[Option<StoredValue<'_>>]) -> Aggregator {
-        let mut tally = Aggregator::new(measure.clone(), TypeSet::ANY);
-        values.iter().for_each(|value| tally.add(*value).unwrap());
+    fn plan(metric: Metric, groupings: Vec<Grouping>) -> AggregatePlan {
+        AggregatePlan { metric, groupings }
+    }
+
+    fn begin(plan: AggregatePlan, types: TypeSet) -> Aggregator {
+        let fields = plan.measured_fields() + plan.groupings.len();
+        Aggregator::new(plan, vec![vec![types; fields]])
+    }
+
+    /// Aggregates records that have the same value in every field.
+    fn tally(plan: &AggregatePlan, values: &[Option<StoredValue<'_>>]) -> Aggregator {
+        let mut tally = begin(plan.clone(), TypeSet::ANY);
+        for value in values {
+            tally.add(0, &[*value; 3]).unwrap();
+        }
         tally
     }
 
-    fn summary(tally: Aggregator) -> String {
-        let (sum, extreme) = (tally.sum(), tally.extreme_value().map(str::to_owned));
-        format!("{} {sum} {extreme:?} {} {:?}", tally.records(), tally.distinct(), tally.groups(3))
-    }
+    const ORDERS: [GroupOrder; 4] = [
+        GroupOrder::GreatestValue,
+        GroupOrder::LeastValue,
+        GroupOrder::LeastKey,
+        GroupOrder::GreatestKey,
+    ];
 
     proptest! {
         #[test]
-        fn neither_the_order_nor_the_split_of_the_records_changes_the_result(
+        fn the_order_of_the_records_does_not_change_the_result_and_pages_are_the_whole(
             values in proptest::collection::vec(proptest::option::weighted(0.9, value()), 0..14),
             shuffled in any::<prop::sample::Index>(),
-            cut in any::<prop::sample::Index>(),
+            limit in 1usize..4,
         ) {
             let length = values.len().max(1);
             let mut turned = values.clone();
             turned.rotate_left(shuffled.index(length).min(values.len()));
             turned.reverse();
-            let (one, other) = turned.split_at(cut.index(length).min(values.len()));
-            for measure in measures() {
-                let all = summary(tally(&measure, &values));
-                prop_assert_eq!(&summary(tally(&measure, &turned)), &all);
-                let mut merged = tally(&measure, one);
-                merged.merge(tally(&measure, other)).unwrap();
-                prop_assert_eq!(&summary(merged), &all);
+            for plan in plans() {
+                let (all, other) = (tally(&plan, &values), tally(&plan, &turned));
+                prop_assert_eq!(all.value(), other.value());
+                prop_assert_eq!(all.left_out(), other.left_out());
+                prop_assert_eq!(all.records(), values.len() as u64);
+                for order in ORDERS {
+                    let whole = other.clone().groups(order, None, 100).unwrap().groups;
+                    let counted: u64 = whole.iter().map(|group| group.count).sum();
+                    prop_assert_eq!(counted, values.len() as u64);
+                    let (mut paged, mut after, mut left) = (Vec::new(), None, counted);
+                    loop {
+                        let page = all.clone().groups(order, after, limit).unwrap();
+                        left -= page.groups.iter().map(|group| group.count).sum::<u64>();
+                        prop_assert_eq!(page.others, left);
+                        after = page.groups.last().map(RecordGroup::id);
+                        paged.extend(page.groups);
+                        if !page.has_more {
+                            break;
+                        }
+                    }
+                    prop_assert_eq!(&paged, &whole);
+                }
             }
         }
     }
@@ -436,51 +718,60 @@ mod tests {
             Some(Bool(false)),
             Some(Number("-0")),
         ];
-        let (groups, others) = tally(&AggregateMeasure::ByValue, &values).groups(4);
+        let by_value = plan(Metric::Count, vec![Grouping::ByValue]);
+        let page = tally(&by_value, &values).groups(GroupOrder::GreatestValue, None, 4).unwrap();
         let counts: Vec<(GroupKey, u64)> =
-            groups.into_iter().map(|group| (group.key, group.count)).collect();
+            page.groups.into_iter().map(|group| (group.keys[0].clone(), group.count)).collect();
         let number = |digits: &str| GroupKey::Number(digits.to_owned());
         assert_eq!(
             counts,
             [(GroupKey::None, 3), (number("1"), 2), (GroupKey::Bool(false), 1), (number("0"), 1)]
         );
-        assert_eq!(others, 1);
-        assert_eq!(tally(&AggregateMeasure::Distinct, &values).distinct(), 4);
+        assert_eq!(page.others, 1);
+        let distinct = tally(&plan(Metric::Distinct, vec![]), &values);
+        assert_eq!(distinct.value(), MeasuredValue::Whole(4));
+        assert_eq!(distinct.left_out(), [LeftOut { values: 1, example: Some("[1]".into()) }]);
     }
 
     #[test]
-    fn the_first_spelling_of_equal_values_wins_and_other_types_are_ignored() {
+    fn the_first_spelling_of_equal_values_wins_and_other_types_are_left_out() {
         let numbers =
             [Some(Number("2.0")), Some(Number("2")), Some(Text("9")), Some(Number("1e0"))];
-        let extreme = |measure| tally(&measure, &numbers).extreme_value().map(str::to_owned);
-        assert_eq!(extreme(AggregateMeasure::Greatest(Comparison::Numbers)).as_deref(), Some("2"));
-        assert_eq!(extreme(AggregateMeasure::Least(Comparison::Numbers)).as_deref(), Some("1e0"));
-        assert_eq!(extreme(AggregateMeasure::Least(Comparison::Times)), None);
-        let mut only =
-            Aggregator::new(AggregateMeasure::ByValue, [JsonType::Integer].into_iter().collect());
-        numbers.iter().for_each(|value| only.add(*value).unwrap());
-        assert_eq!(only.groups(10).0.last().map(|group| group.key.clone()), Some(GroupKey::None));
+        let extreme = |metric| tally(&plan(metric, vec![]), &numbers).value();
+        let number = |digits: &str| MeasuredValue::Number(digits.to_owned());
+        assert_eq!(extreme(Metric::Greatest(Comparison::Numbers)), number("2"));
+        assert_eq!(extreme(Metric::Least(Comparison::Numbers)), number("1e0"));
+        assert_eq!(extreme(Metric::Least(Comparison::Times)), MeasuredValue::None);
+        assert_eq!(extreme(Metric::Mean), number("1.6666666667"));
+        let types: TypeSet = [JsonType::Integer].into_iter().collect();
+        let mut only = begin(plan(Metric::Sum, vec![Grouping::ByValue]), types);
+        for value in numbers {
+            only.add(0, &[value; 2]).unwrap();
+        }
+        let left_out = LeftOut { values: 1, example: Some("9".into()) };
+        assert_eq!(only.left_out(), [left_out.clone(), left_out]);
+        let page = only.groups(GroupOrder::LeastKey, None, 10).unwrap();
+        let last = page.groups.last().unwrap();
+        assert_eq!((&last.keys[0], &last.value), (&GroupKey::None, &number("0")));
     }
 
     #[test]
-    fn too_many_distinct_values_are_refused_when_added_and_when_merged() {
-        let mut tally = Aggregator::new(AggregateMeasure::Distinct, TypeSet::ANY);
-        let mut other = tally.clone();
-        for at in 0..MAX_GROUPS {
-            let digits = at.to_string();
-            tally.add(Some(Number(&digits))).unwrap();
+    fn too_many_distinct_values_are_refused() {
+        for plan in [plan(Metric::Distinct, vec![]), plan(Metric::Count, vec![Grouping::ByValue])] {
+            let mut tally = begin(plan, TypeSet::ANY);
+            for at in 0..MAX_GROUPS {
+                tally.add(0, &[Some(Number(&at.to_string()))]).unwrap();
+            }
+            tally.add(0, &[Some(Number("7.0"))]).unwrap();
+            assert_eq!(tally.add(0, &[Some(Text("x"))]), Err(AggregateOverflow::Groups));
         }
-        tally.add(Some(Number("7.0"))).unwrap();
-        other.add(Some(Number("-1"))).unwrap();
-        assert_eq!(tally.clone().merge(other), Err(AggregateOverflow::Groups));
-        assert_eq!(tally.add(Some(Text("x"))), Err(AggregateOverflow::Groups));
-        let mut long = Aggregator::new(AggregateMeasure::ByValue, TypeSet::ANY);
+        let mut long = begin(plan(Metric::Count, vec![Grouping::ByValue]), TypeSet::ANY);
         let text = "x".repeat(1019);
         let texts = (0..20_000).map(|at| format!("{at:05}{text}"));
         let refused =
-            texts.map(|text| long.add(Some(Text(&text)))).position(|added| added.is_err());
+            texts.map(|text| long.add(0, &[Some(Text(&text))])).position(|added| added.is_err());
         assert_eq!(refused, Some(MAX_GROUP_BYTES / 1024));
-        let mut sum = Aggregator::new(AggregateMeasure::Sum, TypeSet::ANY);
-        assert_eq!(sum.add(Some(Number("1e315"))), Err(AggregateOverflow::Digits));
+        let mut sum = begin(plan(Metric::Sum, vec![]), TypeSet::ANY);
+        assert_eq!(sum.add(0, &[Some(Number("1e315"))]), Err(AggregateOverflow::Digits));
     }
 }

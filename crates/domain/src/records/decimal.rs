@@ -205,18 +205,27 @@ pub const MAX_PLACES: i64 = BELOW as i64 * WIDTH;
 /// The most digits before the point of a number that can be added.
 pub const MAX_WHOLE: i64 = ABOVE as i64 * WIDTH;
 
+/// The most digits after the point, and before it, of a number that is added as a whole number of
+/// the last of those places.
+const USUAL_PLACES: i64 = WIDTH;
+const USUAL_WHOLE: i64 = 18;
+/// The places of a mean after the point, unless the sum has more.
+const MEAN_PLACES: usize = 10;
+
+type Limbs = [i64; BELOW + ABOVE + CARRIED];
+
 /// An exact sum of numbers.
 ///
 /// *Bounds*: every double fits, since a number may have [`MAX_WHOLE`] digits before the point and
 /// [`MAX_PLACES`] after it. A limb has room for 2³³ numbers, four times the records of a full
-/// database. So nothing is carried before the end, and neither order nor grouping matters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DecimalSum([i64; BELOW + ABOVE + CARRIED]);
-
-impl Default for DecimalSum {
-    fn default() -> Self {
-        Self([0; BELOW + ABOVE + CARRIED])
-    }
+/// database, and so has the sum of the usual numbers. So nothing is carried before the end, and
+/// neither order nor grouping matters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DecimalSum {
+    /// The sum of the numbers of a usual size, in units of the last usual place.
+    usual: i128,
+    /// The sum of all others.
+    others: Option<Box<Limbs>>,
 }
 
 impl DecimalSum {
@@ -230,10 +239,17 @@ impl DecimalSum {
         if number.first >= MAX_WHOLE || last < -MAX_PLACES {
             return false;
         }
+        if number.first < USUAL_WHOLE && last >= -USUAL_PLACES {
+            let digits = number.values().fold(0, |sum, digit| sum * 10 + i128::from(digit));
+            let unit = 10_i128.pow(u32::try_from(last + USUAL_PLACES).unwrap_or_default());
+            self.usual += digits * unit * i128::from(number.sign());
+            return true;
+        }
+        let limbs = self.others.get_or_insert_with(|| Box::new([0; BELOW + ABOVE + CARRIED]));
         for (position, digit) in (0..).zip(number.values()) {
             let above = number.first - position + MAX_PLACES;
             let unit = 10_i64.pow(u32::try_from(above % WIDTH).unwrap_or_default());
-            let limb = usize::try_from(above / WIDTH).ok().and_then(|limb| self.0.get_mut(limb));
+            let limb = usize::try_from(above / WIDTH).ok().and_then(|limb| limbs.get_mut(limb));
             if let Some(limb) = limb {
                 *limb += i64::from(digit) * unit * i64::from(number.sign());
             }
@@ -241,28 +257,76 @@ impl DecimalSum {
         true
     }
 
-    /// Adds another sum to this one.
-    pub fn merge(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(limb, more)| *limb += more);
-    }
-
     /// Formats the sum in plain digits without a needless zero.
     pub fn digits(&self) -> String {
-        let mut limbs = self.0;
-        let negative = carry(&mut limbs) < 0;
-        if negative {
-            limbs = self.0.map(|limb| -limb);
+        let (is_negative, digits, places) = self.parts();
+        plain_digits(is_negative, &digits, places)
+    }
+
+    /// Formats the sum divided by a number of parts, rounded to ten places after the point, or to as
+    /// many as the sum has. A half is rounded away from zero. `None` for no parts.
+    pub fn mean(&self, parts: u64) -> Option<String> {
+        let divisor = u128::from(parts);
+        let (is_negative, mut digits, places) = self.parts();
+        // The sum's own places end with zeros that do not count.
+        let used =
+            places - digits.bytes().rev().take_while(|digit| *digit == b'0').count().min(places);
+        let wanted = used.max(MEAN_PLACES);
+        digits.truncate(digits.len() - (places - wanted.min(places)));
+        digits.extend(std::iter::repeat_n('0', wanted.saturating_sub(places)));
+        let (mut quotient, mut rest) = (Vec::with_capacity(digits.len()), 0);
+        for digit in digits.bytes() {
+            rest = rest * 10 + u128::from(digit - b'0');
+            quotient.push(u8::try_from(rest.checked_div(divisor)?).unwrap_or_default());
+            rest %= divisor;
+        }
+        if rest * 2 >= divisor {
+            for digit in quotient.iter_mut().rev() {
+                *digit = (*digit + 1) % 10;
+                if *digit > 0 {
+                    break;
+                }
+            }
+        }
+        let digits: String = quotient.iter().map(|digit| char::from(b'0' + digit)).collect();
+        Some(plain_digits(is_negative, &digits, wanted))
+    }
+
+    /// Returns whether the sum is negative, the digits of its size, and how many of them are after
+    /// the point. The first digit is zero.
+    fn parts(&self) -> (bool, String, usize) {
+        let Some(others) = &self.others else {
+            let size = self.usual.unsigned_abs();
+            return (self.usual < 0, format!("{size:040}"), USUAL_PLACES as usize);
+        };
+        let mut sum = **others;
+        let (mut usual, mut limb) = (self.usual, BELOW - 1);
+        while usual != 0
+            && let Some(limb_of) = sum.get_mut(limb)
+        {
+            *limb_of += i64::try_from(usual % i128::from(BASE)).unwrap_or_default();
+            (usual, limb) = (usual / i128::from(BASE), limb + 1);
+        }
+        let mut limbs = sum;
+        let is_negative = carry(&mut limbs) < 0;
+        if is_negative {
+            limbs = sum.map(|limb| -limb);
             carry(&mut limbs);
         }
-        let all: String = limbs.iter().rev().map(|limb| format!("{limb:09}")).collect();
-        let (whole, fraction) =
-            all.split_at_checked(all.len() - MAX_PLACES as usize).unwrap_or((&all, ""));
-        let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
-        let sign = if negative { "-" } else { "" };
-        let whole = if whole.is_empty() { "0" } else { whole };
-        let point = if fraction.is_empty() { "" } else { "." };
-        format!("{sign}{whole}{point}{fraction}")
+        let digits = limbs.iter().rev().map(|limb| format!("{limb:09}")).collect();
+        (is_negative, digits, MAX_PLACES as usize)
     }
+}
+
+/// Writes digits with a point before the last `places` of them, and without a needless zero.
+fn plain_digits(is_negative: bool, digits: &str, places: usize) -> String {
+    let (whole, fraction) = digits.split_at_checked(digits.len() - places).unwrap_or((digits, ""));
+    let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+    let is_zero = whole.is_empty() && fraction.is_empty();
+    let sign = if is_negative && !is_zero { "-" } else { "" };
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{whole}{point}{fraction}")
 }
 
 /// Normalizes each limb to its digits and returns the final carry, which is negative if the sum is.
@@ -324,7 +388,6 @@ mod tests {
         #[test]
         fn a_sum_is_exact_in_any_order_and_grouping(
             parts in proptest::collection::vec(any::<(i64, u8)>(), 0..12),
-            at in any::<prop::sample::Index>(),
         ) {
             let total: i128 = parts.iter().map(|(part, _)| i128::from(*part)).sum();
             let numbers: Vec<String> =
@@ -335,12 +398,28 @@ mod tests {
             let mut turned = numbers.clone();
             turned.reverse();
             prop_assert_eq!(&sum(&turned), &total);
-            let (mut one, mut other) = (DecimalSum::default(), DecimalSum::default());
-            let cut = if numbers.is_empty() { 0 } else { at.index(numbers.len()) };
-            prop_assert!(numbers[..cut].iter().all(|text| one.add(number(text))));
-            prop_assert!(numbers[cut..].iter().all(|text| other.add(number(text))));
-            one.merge(&other);
-            prop_assert_eq!(one.digits(), total);
+        }
+
+        #[test]
+        fn a_mean_is_the_nearest_of_ten_places(
+            parts in proptest::collection::vec(any::<(i32, u8)>(), 1..12),
+            far in any::<bool>(),
+        ) {
+            let mut sum = DecimalSum::default();
+            for (part, way) in &parts {
+                prop_assert!(sum.add(number(&written(i64::from(*part), *way))));
+            }
+            if far {
+                // The other way to hold a sum gives the same.
+                prop_assert!(sum.add(number("1e40")) && sum.add(number("-1e40")));
+            }
+            let total: i128 = parts.iter().map(|(part, _)| i128::from(*part)).sum();
+            let count = parts.len() as i128;
+            // In units of the tenth place, rounded half away from zero.
+            let units = (total.abs() * 100_000_000 * 2 + count) / (2 * count) * total.signum();
+            let expected = number(&format!("{units}e-10")).canonical();
+            let mean = sum.mean(parts.len() as u64).unwrap();
+            prop_assert_eq!(number(&mean).canonical(), expected);
         }
 
         #[test]
@@ -376,6 +455,11 @@ mod tests {
         assert_eq!(sum(&["9007199254740993", "1e-3"]), "9007199254740993.001");
         assert_eq!(sum(&["1e308", "1e308"]), format!("2{}", "0".repeat(308)));
         assert_eq!(sum(&["5e-324", "-1"]), format!("-0.{}5", "9".repeat(323)));
+        let mut mean = DecimalSum::default();
+        assert_eq!((mean.mean(0), mean.mean(3).as_deref()), (None, Some("0")));
+        assert!(mean.add(number("-45.2")) && mean.add(number("1e-12")));
+        assert_eq!(mean.mean(3).as_deref(), Some("-15.066666666666"));
+        assert_eq!(mean.mean(u64::MAX).as_deref(), Some("0"));
         assert!(
             !DecimalSum::default().add(number("1e315"))
                 && !DecimalSum::default().add(number("1e-343"))

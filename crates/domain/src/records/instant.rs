@@ -22,8 +22,30 @@ pub struct Instant(pub i64);
 /// The longest text that is a time, in bytes. Longer texts may be kept in pieces, where conditions
 /// do not look. Every condition must agree on which texts are times.
 const MAX_BYTES: usize = 64;
+/// The length of `2026-03-01`. No longer text is a date alone.
+const DATE_BYTES: usize = 10;
 const MICROS_A_SECOND: i64 = 1_000_000;
 const MICROS_A_DAY: i64 = 86_400 * MICROS_A_SECOND;
+
+/// A text that holds a time, as a calendar counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CalendarTime {
+    /// A date alone, in days since 1970-01-01. It is the same date in every time zone.
+    Date(i64),
+    /// A point in time, which has another date in another time zone.
+    Moment(Instant),
+}
+
+impl CalendarTime {
+    /// Parses every text that [`Instant::parse`] does.
+    pub fn parse(text: &str) -> Option<Self> {
+        let instant = Instant::parse(text)?;
+        Some(match text.len() {
+            DATE_BYTES => Self::Date(instant.0.div_euclid(MICROS_A_DAY)),
+            _ => Self::Moment(instant),
+        })
+    }
+}
 
 impl Instant {
     /// The first microsecond of the year 0000, the earliest result of [`Instant::parse`].

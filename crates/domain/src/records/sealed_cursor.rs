@@ -5,6 +5,7 @@
 //! access: the store checks the grant of whoever sends one first. All cursors of a kind have the
 //! same length, so the length reveals nothing.
 
+use super::aggregator::GroupId;
 use super::order::MAX_ORDER_BYTES;
 use super::problem::CursorProblem;
 use crate::hash::{ContentHash, ContentHasher};
@@ -19,6 +20,7 @@ const WINDOW: u8 = 2;
 const SEARCH: u8 = 5;
 const FIELDS: u8 = 6;
 const BYTES: u8 = 7;
+const GROUPS: u8 = 8;
 
 /// What a cursor may be used with: a digest of the kind of read, the caller and every parameter but
 /// the size of a page.
@@ -124,6 +126,28 @@ pub struct SearchRank {
     /// The newest record, by the database's number, when the first page was made. A newer one
     /// would push an older one out of those that are ranked.
     pub newest_record: i64,
+}
+
+/// The last group of a page of an aggregation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupsCursor {
+    /// The group to continue after.
+    pub after: GroupId,
+}
+
+impl GroupsCursor {
+    /// Encodes the bytes to seal.
+    pub fn encode(&self, binding: Binding) -> Vec<u8> {
+        let mut bytes = header(GROUPS, binding);
+        bytes.extend(self.after);
+        bytes
+    }
+
+    /// Decodes an unsealed cursor of the same aggregation.
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
+        let mut rest = strip_header(bytes, GROUPS, binding)?;
+        Ok(Self { after: take_array(&mut rest)? })
+    }
 }
 
 /// A position between two fields of a record.
@@ -438,6 +462,12 @@ mod tests {
             prop_assert_eq!(SearchCursor::decode(&search, other), Err(CursorProblem::Mismatch));
             prop_assert_eq!(SearchCursor::decode(&bytes, binding), Err(CursorProblem::Mismatch));
             prop_assert_eq!(ListCursor::decode(&search, binding), Err(CursorProblem::Mismatch));
+
+            let cursor = GroupsCursor { after: binding.0 };
+            let groups = cursor.encode(binding);
+            prop_assert_eq!(GroupsCursor::decode(&groups, binding), Ok(cursor));
+            prop_assert_eq!(GroupsCursor::decode(&groups, other), Err(CursorProblem::Mismatch));
+            prop_assert_eq!(GroupsCursor::decode(&search, binding), Err(CursorProblem::Mismatch));
 
             let mut names = FieldNames::default();
             names.push(&key);

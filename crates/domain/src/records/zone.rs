@@ -1,5 +1,5 @@
 //! The minutes, days, weeks and months of a time zone: which of them a time lies in, and when it
-//! began.
+//! began. A date without a time lies in the same day everywhere.
 //!
 //! The program contains the time zone database, so a request has the same result on every machine.
 //! The machine's own zone files are never read. *Source*: the IANA Time Zone Database, as packaged
@@ -9,14 +9,15 @@ use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp};
 
-use super::instant::Instant;
+use super::instant::{CalendarTime, Instant};
 use crate::civil;
 
 const MICROS: i64 = 1_000_000;
 const DAY: i64 = 86_400;
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// The length of a bucket.
+/// What times are grouped by: the span of time that they lie in, or what clocks and calendars show
+/// in all spans alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granularity {
     /// A minute.
@@ -33,11 +34,15 @@ pub enum Granularity {
     Quarter,
     /// A year.
     Year,
+    /// The hour of the day, from 0 to 23.
+    HourOfDay,
+    /// The day of the week.
+    Weekday,
 }
 
 impl Granularity {
     /// Every granularity with its name.
-    pub const ALL: [(Self, &'static str); 7] = [
+    pub const ALL: [(Self, &'static str); 9] = [
         (Self::Minute, "minute"),
         (Self::Hour, "hour"),
         (Self::Day, "day"),
@@ -45,12 +50,14 @@ impl Granularity {
         (Self::Month, "month"),
         (Self::Quarter, "quarter"),
         (Self::Year, "year"),
+        (Self::HourOfDay, "hour_of_day"),
+        (Self::Weekday, "weekday"),
     ];
 
     /// The names, in the same order.
     pub const NAMES: [&'static str; Self::ALL.len()] = {
-        let [minute, hour, day, week, month, quarter, year] = Self::ALL;
-        [minute.1, hour.1, day.1, week.1, month.1, quarter.1, year.1]
+        let [minute, hour, day, week, month, quarter, year, hours, days] = Self::ALL;
+        [minute.1, hour.1, day.1, week.1, month.1, quarter.1, year.1, hours.1, days.1]
     };
 
     /// Returns the granularity with this name.
@@ -63,7 +70,24 @@ impl Granularity {
 #[derive(Clone, Debug)]
 pub struct Zone(TimeZone);
 
-/// The start of a bucket, with the zone's offset at that time.
+/// The group that a time is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TimeBucket {
+    /// A span of time, by its start.
+    Span(BucketStart),
+    /// An hour of the day, from 0 to 23.
+    Hour(u8),
+    /// A day of the week, from 0 for Monday to 6.
+    Weekday(u8),
+}
+
+impl TimeBucket {
+    /// The names of the days of the week, from Monday on.
+    pub const WEEKDAYS: [&'static str; 7] =
+        ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+}
+
+/// The start of a span of time, with the zone's offset at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BucketStart {
     /// Seconds since 1970-01-01T00:00:00Z.
@@ -92,34 +116,50 @@ impl Zone {
         Some(Instant(zoned.timestamp().as_microsecond()))
     }
 
-    /// Returns the start of the bucket that contains a time; `None` if the start's local year is
-    /// outside 0000 to 9999, which RFC 3339 cannot write.
+    /// Returns the group that a time is in; `None` if its span starts in a local year outside 0000
+    /// to 9999, which RFC 3339 cannot write, and for the hour of a date without a time.
     ///
     /// Minutes and hours use the offset of the time itself, so an hour that clocks show twice is
-    /// two buckets. A day begins with its first instant, even if clocks skip midnight.
-    pub fn start(&self, at: Instant, granularity: Granularity) -> Option<BucketStart> {
-        let seconds = at.0.div_euclid(MICROS);
-        let offset = self.offset(seconds);
-        let local = seconds + i64::from(offset);
-        let within =
-            |length: i64| BucketStart { instant: seconds - local.rem_euclid(length), offset };
-        let (year, month, _) = civil::civil_from_days(local.div_euclid(DAY));
-        let day = local.div_euclid(DAY);
+    /// two spans. A day begins with its first instant, even if clocks skip midnight. A date without
+    /// a time lies at the beginning of that date in every zone.
+    pub fn bucket(&self, at: CalendarTime, granularity: Granularity) -> Option<TimeBucket> {
+        let seconds = match at {
+            CalendarTime::Moment(at) => Some(at.0.div_euclid(MICROS)),
+            CalendarTime::Date(_) => None,
+        };
+        let offset = seconds.map(|seconds| self.offset(seconds));
+        let local = seconds.zip(offset).map(|(seconds, offset)| seconds + i64::from(offset));
+        let day = match at {
+            CalendarTime::Date(day) => day,
+            CalendarTime::Moment(_) => local?.div_euclid(DAY),
+        };
+        let within = |length: i64| match (seconds, offset, local) {
+            (Some(seconds), Some(offset), Some(local)) => {
+                BucketStart { instant: seconds - local.rem_euclid(length), offset }
+            }
+            _ => self.midnight(day),
+        };
+        let (year, month, _) = civil::civil_from_days(day);
+        // 1970-01-01 was a Thursday.
+        let weekday = (day + 3).rem_euclid(7);
         let start = match granularity {
             Granularity::Minute => within(60),
             Granularity::Hour => within(3600),
             Granularity::Day => self.midnight(day),
-            // 1970-01-01 was a Thursday.
-            Granularity::Week => self.midnight(day - (day + 3).rem_euclid(7)),
+            Granularity::Week => self.midnight(day - weekday),
             Granularity::Month => self.midnight(civil::days_from_civil(year, month, 1)),
             Granularity::Quarter => {
                 self.midnight(civil::days_from_civil(year, (month - 1) / 3 * 3 + 1, 1))
             }
             Granularity::Year => self.midnight(civil::days_from_civil(year, 1, 1)),
+            Granularity::HourOfDay => {
+                return u8::try_from(local?.rem_euclid(DAY) / 3600).ok().map(TimeBucket::Hour);
+            }
+            Granularity::Weekday => return u8::try_from(weekday).ok().map(TimeBucket::Weekday),
         };
         let (first, last) =
             (Instant::FIRST.0.div_euclid(MICROS), Instant::LAST.0.div_euclid(MICROS));
-        (first..=last).contains(&start.local()).then_some(start)
+        (first..=last).contains(&start.local()).then_some(TimeBucket::Span(start))
     }
 
     /// Returns how many seconds the zone is ahead of UTC.
@@ -183,8 +223,32 @@ mod tests {
 
     fn start(zone: &str, at: &str, granularity: &str) -> Option<String> {
         let granularity = Granularity::named(granularity).unwrap();
-        let start = Zone::named(zone).unwrap().start(Instant::parse(at).unwrap(), granularity);
-        start.map(BucketStart::to_rfc3339)
+        let at = CalendarTime::parse(at).unwrap();
+        Zone::named(zone).unwrap().bucket(at, granularity).map(|bucket| match bucket {
+            TimeBucket::Span(start) => start.to_rfc3339(),
+            TimeBucket::Hour(hour) => hour.to_string(),
+            TimeBucket::Weekday(day) => TimeBucket::WEEKDAYS[usize::from(day)].to_owned(),
+        })
+    }
+
+    #[test]
+    fn a_date_lies_in_the_same_day_in_every_zone() {
+        for (zone, granularity, expected) in [
+            ("America/New_York", "month", Some("2026-03-01T00:00:00-05:00")),
+            ("America/New_York", "day", Some("2026-03-01T00:00:00-05:00")),
+            ("Pacific/Kiritimati", "hour", Some("2026-03-01T00:00:00+14:00")),
+            ("America/New_York", "week", Some("2026-02-23T00:00:00-05:00")),
+            ("America/New_York", "weekday", Some("Sunday")),
+            ("America/New_York", "hour_of_day", None),
+        ] {
+            let start = start(zone, "2026-03-01", granularity);
+            assert_eq!(start.as_deref(), expected, "{zone} {granularity}");
+        }
+        // The same moment in UTC is the last evening of February there.
+        let evening = |granularity| start("America/New_York", "2026-03-01T00:00:00Z", granularity);
+        assert_eq!(evening("month").as_deref(), Some("2026-02-01T00:00:00-05:00"));
+        assert_eq!(evening("weekday").as_deref(), Some("Saturday"));
+        assert_eq!(evening("hour_of_day").as_deref(), Some("19"));
     }
 
     #[test]
@@ -250,19 +314,20 @@ mod tests {
             let names = ["UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/Sao_Paulo"];
             let zone = Zone::named(names[zone]).unwrap();
             let granularity = Granularity::ALL[at].0;
-            if let Some(start) = zone.start(Instant(micros), granularity) {
+            let bucket = |micros| zone.bucket(CalendarTime::Moment(Instant(micros)), granularity);
+            if let Some(TimeBucket::Span(start)) = bucket(micros) {
                 prop_assert!(start.instant * MICROS <= micros);
                 let (month, quarter) = (31 * DAY + 3600, 92 * DAY + 3600);
                 let most = [60, 3600, 90_000, 608_400, month, quarter, 366 * DAY][at];
                 prop_assert!(micros - start.instant * MICROS < most * MICROS);
                 if at > 1 {
                     prop_assert_eq!(
-                        zone.start(Instant(start.instant * MICROS), granularity),
-                        Some(start),
+                        bucket(start.instant * MICROS),
+                        Some(TimeBucket::Span(start)),
                     );
                 }
-                let later = zone.start(Instant(micros + 60 * MICROS), granularity);
-                prop_assert!(later.is_none_or(|later| start <= later));
+                let later = bucket(micros + 60 * MICROS);
+                prop_assert!(later.is_none_or(|later| TimeBucket::Span(start) <= later));
             }
         }
     }

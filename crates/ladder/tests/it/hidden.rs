@@ -34,6 +34,11 @@ fn call(ask: &OperationRequest) -> Option<(&'static str, Json)> {
             continue;
         }
         let number = value.parse::<u64>().ok().map(Json::from);
+        if name == "group_by" {
+            let fields = args.entry("group_by").or_insert_with(|| json!([]));
+            fields.as_array_mut().unwrap().push(json!(value));
+            continue;
+        }
         args.insert(name.trim_end_matches("[]").to_owned(), number.unwrap_or_else(|| json!(value)));
     }
     for list in ["fields", "streams"] {

@@ -32,7 +32,9 @@ impl Next {
             return Some(Self::ThisId);
         }
         let (tool, rest) = rest.split_once(' ')?;
-        if !["schema", "search", "query_records", "fetch", "read_record_field"].contains(&tool) {
+        let tools =
+            ["schema", "search", "query_records", "aggregate", "fetch", "read_record_field"];
+        if !tools.contains(&tool) {
             return None;
         }
         let tool = tool.to_owned();

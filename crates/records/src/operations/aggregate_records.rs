@@ -1,78 +1,52 @@
 //! `GET /v1/streams/{stream}/aggregate`: counts, sums and extremes over the records that the caller
-//! may see.
+//! may see, of all of them or for each group.
 //!
-//! The operation reads one field of every matching record, so the value is exact and does not
-//! depend on the order of the records. The number of groups and distinct values has a bound, see
-//! [`stile_domain::records::aggregator`]. Only records that the caller may see count against that
-//! bound, so that its error reveals nothing of others.
+//! The operation reads the named fields of every matching record, so the values are exact and do
+//! not depend on the order of the records. The number of groups and distinct values has a bound,
+//! see [`stile_domain::records::aggregator`]. Only records that the caller may see count against
+//! that bound, so that its error reveals nothing of others.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::aggregator::{
-    AggregateMeasure, AggregateOverflow, Aggregator, Comparison, GroupKey, METRICS, ValueGroup,
+    AggregateOverflow, Aggregator, GroupKey, GroupPage, LeftOut, MeasuredValue, RecordGroup,
 };
-use stile_domain::records::declaration::{Aggregation, JsonType, TypeSet};
 use stile_domain::records::filter::Condition;
-use stile_domain::records::problem::Problem;
+use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::request::ReadOperation;
+use stile_domain::records::sealed_cursor::{Binding, GroupsCursor};
 use stile_domain::records::stored_body::StoredValue;
-use stile_domain::records::zone::{Granularity, Zone};
-use stile_store::records::{LongValueRef, RecordSource};
+use stile_domain::records::tokenizer::ParsedQuery;
+use stile_domain::records::zone::{Granularity, TimeBucket};
+use stile_store::records::{LongValueRef, RecordSource, StoredField};
 
+use crate::aggregation_request::{
+    AggregatedField, AggregationRequest, DeclaredAggregation, PARAMETERS,
+};
 use crate::connections::requested_connection;
 use crate::context::ReadContext;
 use crate::field_selection;
 use crate::field_text::format_digest;
-use crate::list_response::MAX_LIMIT;
+use crate::list_response::write_record_cursor;
 use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
-use crate::parameters::{AboveMax, Parameter, ParameterType, Parameters};
+use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
-use crate::response_meta::response_meta;
+use crate::response_meta::{add_warnings, response_meta};
 use crate::response_sink::{ResponseSink, write_json_string};
-use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, FIELD_NAME, FILTER, number};
+use crate::search_query::{broad_terms, parse_query, query_text, query_warnings};
 
-/// The number of groups of an answer if the request does not say.
-const DEFAULT_GROUPS: u64 = 10;
 /// How much of a long text an answer has as the key of a group, in scalar values.
 const MAX_KEY_CHARS: u64 = 256;
-
-const _: () = assert!(DEFAULT_GROUPS == 10);
+/// How much an answer has of a value that was left out, in scalar values.
+const MAX_EXAMPLE_CHARS: usize = 80;
+/// The longest time for finding the records with the words of `q`.
+const MAX_SEARCHING: Duration = Duration::from_secs(20);
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    about: "An exact count, sum, minimum, maximum or grouping over all records that the caller may see.",
-    parameters: &[
-        Parameter::required(
-            "metric",
-            ParameterType::OneOf(&METRICS),
-            "What to compute. Only `count` can be grouped.",
-        ),
-        Parameter::optional("field", FIELD_NAME, "The field to aggregate; not with `count`."),
-        Parameter::optional("group_by", FIELD_NAME, "A count for each value of this field."),
-        Parameter::optional(
-            "group_by_time",
-            FIELD_NAME,
-            "A count for each span of time, by the time in this field. Needs `granularity`.",
-        ),
-        Parameter::optional(
-            "granularity",
-            ParameterType::OneOf(&Granularity::NAMES),
-            "The length of a span of time. Weeks begin on Monday.",
-        ),
-        Parameter::optional(
-            "time_zone",
-            ParameterType::Text { max_bytes: 64 },
-            "The time zone in which days begin: a name of the IANA time zone database; the default is UTC.",
-        ),
-        Parameter::optional(
-            "limit",
-            number(1, MAX_LIMIT, AboveMax::Clamped),
-            "At most this many groups; the default is 10. `other_count` has the number of records in all other groups.",
-        ),
-        FILTER,
-        CONNECTION,
-        CONNECTION_ALIAS,
-    ],
+    about: "An exact count, sum, mean, minimum, maximum or grouping over all records that the caller may see.",
+    parameters: PARAMETERS,
     response: ResponseDeclaration::json(
         "aggregation",
         &["object", "stream", "metric", "field", "filtered_record_count", "approximate", "meta"],
@@ -84,31 +58,19 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     )
 };
 
-/// The aggregation that a request asks for, before it is compared with a declaration.
-struct RequestedAggregation<'p> {
-    metric: &'p str,
-    /// The field to read; `None` for the number of records alone.
-    field: Option<AggregatedField<'p>>,
-    /// The spans of time to group by.
-    time: Option<(Granularity, Zone)>,
-}
-
-struct AggregatedField<'p> {
-    name: &'p str,
-    /// The parameter that names the field.
-    param: &'static str,
-    /// The aggregation that the field must be declared for.
-    aggregation: Aggregation,
-}
-
-impl AggregatedField<'_> {
-    fn is_grouped_by(&self) -> bool {
-        self.param != "field"
-    }
-}
-
 /// Where one occurrence of each long text is, by the digest of the text.
 type LongTexts = HashMap<[u8; 32], LongValueRef>;
+
+/// Makes the cursor that continues after a group.
+type CursorAfter<'c> = &'c dyn Fn(&RecordGroup) -> Result<String, Problem>;
+
+/// The records that an aggregation is over.
+struct AggregatedRecords<'r> {
+    sources: &'r [RecordSource],
+    conditions: Vec<Condition>,
+    /// The words that must occur in each record.
+    query: Option<ParsedQuery>,
+}
 
 /// Answers with [`Problem::TooManyGroups`] or [`Problem::NumberTooLong`] if the values exceed the
 /// bounds of the aggregator.
@@ -118,288 +80,268 @@ fn aggregate_records(
     parameters: &Parameters,
     out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
-    let sources = context.view.sources_of(&target.stream, requested_connection(parameters)?)?;
-    let requested = RequestedAggregation::parse(parameters)?;
-    let declared =
-        requested.field.as_ref().map(|field| field.declared(context, &sources)).transpose()?;
-    let conditions = field_selection::conditions(context, &sources, parameters.conditions())?;
+    let sources = &context.view.sources_of(&target.stream, requested_connection(parameters)?)?;
+    let requested = AggregationRequest::parse(parameters)?;
+    let declared = requested.declared(context, sources)?;
+    let conditions = field_selection::conditions(context, sources, parameters.conditions())?;
+    let query = query_text(parameters)?.map(|text| parse_query(text, sources)).transpose()?;
+    let binding = cursor_binding(context, target);
+    let after = context.decode_cursor(parameters, |bytes| GroupsCursor::decode(bytes, binding))?;
+    let records = AggregatedRecords { sources, conditions, query };
+    let mut meta = response_meta(parameters);
+    add_warnings(&mut meta, records.query.iter().flat_map(query_warnings).collect());
     out.write("{\"object\":\"aggregation\",\"stream\":");
     write_json_string(out, &target.stream);
-    let measured = requested.field.as_ref().filter(|field| !field.is_grouped_by());
-    let measured = json!(measured.map(|field| field.name));
+    let measured = json!(requested.measured.as_ref().map(|field| field.name));
     out.write(&format!(",\"metric\":\"{}\",\"field\":{measured}", requested.metric));
-    match (&requested.field, declared) {
-        (Some(field), Some(declared)) => {
-            let read = (&requested, field, &declared);
-            let (values, long_texts) = aggregate(context, &sources, &conditions, read, &*out)?;
-            if !field.is_grouped_by() {
-                write_value(field.aggregation, &declared, &values, out);
-            }
-            out.write(&format!(",\"filtered_record_count\":{}", values.records()));
-            requested.write_grouping(out);
-            if field.is_grouped_by() {
-                write_groups(context, parameters, values, &long_texts, out)?;
-            }
+    if requested.fields().is_empty() {
+        let count = records.count(context, &*out)?;
+        out.write(&format!(",\"value\":{count},\"filtered_record_count\":{count}"));
+        write_grouping(&requested, out);
+    } else {
+        let (values, long_texts) = records.aggregate(context, (&requested, declared), &*out)?;
+        add_warnings(&mut meta, left_out_warnings(&requested, values.left_out()));
+        if !requested.is_grouped() {
+            out.write(",\"value\":");
+            write_value(&values.value(), out);
         }
-        _ => {
-            let count = context.view.count_matching(&sources, &conditions)?;
-            out.write(&format!(",\"value\":{count},\"filtered_record_count\":{count}"));
-            requested.write_grouping(out);
+        out.write(&format!(",\"filtered_record_count\":{}", values.records()));
+        write_grouping(&requested, out);
+        if requested.is_grouped() {
+            let limit = usize::try_from(requested.limit).unwrap_or(usize::MAX);
+            let page = values
+                .groups(requested.order, after.map(|cursor| cursor.after), limit)
+                .ok_or(Problem::InvalidCursor(CursorProblem::Stale))?;
+            let cursor_after = |group: &RecordGroup| {
+                context.view.seal(&GroupsCursor { after: group.id() }.encode(binding))
+            };
+            write_groups(context, &requested, (&page, &long_texts, &cursor_after), out)?;
+            if let Some(last) = page.groups.last().filter(|_| page.has_more) {
+                out.write(&format!(",\"next_cursor\":\"{}\"", cursor_after(last)?));
+            }
         }
     }
-    out.write(&format!(",\"meta\":{}}}", response_meta(parameters)));
+    out.write(&format!(",\"meta\":{meta}}}"));
     Ok(())
 }
 
-impl<'p> RequestedAggregation<'p> {
-    fn parse(parameters: &'p Parameters) -> Result<Self, Problem> {
-        let text = |name: &str| parameters.text(name);
-        let Some(metric) = text("metric") else {
-            return Problem::refuse(
-                "metric",
-                "send `metric`: count, sum, min, max or count_distinct",
-            );
+impl AggregatedRecords<'_> {
+    /// Counts the records. Reads no body if there is neither a condition nor a query.
+    fn count(&self, context: ReadContext<'_>, out: &dyn ResponseSink) -> Result<u64, Problem> {
+        let Self { sources, conditions, query } = self;
+        let Some(query) = query else {
+            return context.view.count_matching(sources, conditions);
         };
-        let aggregation =
-            [Aggregation::Sum, Aggregation::Min, Aggregation::Max, Aggregation::CountDistinct]
-                .into_iter()
-                .find(|aggregation| aggregation.name() == metric);
-        let field = match (aggregation, text("field"), text("group_by"), text("group_by_time")) {
-            (Some(_), None, ..) => {
-                return Problem::refuse(
-                    "field",
-                    format!("`metric={metric}` needs `field`: of which field"),
-                );
-            }
-            (None, Some(_), ..) => {
-                let message = "`metric=count` counts records and takes no `field`; use `group_by` or `count_distinct`";
-                return Problem::refuse("field", message);
-            }
-            (_, _, Some(_), Some(_)) => {
-                let message = "`group_by` and `group_by_time` exclude each other; send one of them";
-                return Problem::refuse("group_by_time", message);
-            }
-            (Some(_), _, Some(_), _) | (Some(_), _, _, Some(_)) => {
-                let param = if text("group_by").is_some() { "group_by" } else { "group_by_time" };
-                return Problem::refuse(param, "only `metric=count` can be grouped");
-            }
-            (Some(aggregation), Some(field), None, None) => {
-                Some(AggregatedField { name: field, param: "field", aggregation })
-            }
-            (None, None, Some(field), _) => Some(AggregatedField {
-                name: field,
-                param: "group_by",
-                aggregation: Aggregation::GroupBy,
-            }),
-            (None, None, None, Some(field)) => Some(AggregatedField {
-                name: field,
-                param: "group_by_time",
-                aggregation: Aggregation::GroupByTime,
-            }),
-            (None, None, None, None) => None,
-        };
-        let grouped = field.as_ref().is_some_and(AggregatedField::is_grouped_by);
-        if parameters.number("limit").is_some() && !grouped {
-            return Problem::refuse(
-                "limit",
-                "`limit` is of groups; send `group_by` or `group_by_time` too",
-            );
-        }
-        Ok(Self { metric, time: Self::parse_time(parameters)?, field })
+        let check_limits = searching_limits(query, out);
+        let (count, _) =
+            context.view.count_text(sources, query, conditions, usize::MAX, &check_limits)?;
+        Ok(count as u64)
     }
 
-    fn parse_time(parameters: &Parameters) -> Result<Option<(Granularity, Zone)>, Problem> {
-        let by_time = parameters.text("group_by_time").is_some();
-        let sent = |name: &'static str| match parameters.text(name) {
-            Some(_) if !by_time => {
-                Problem::refuse(name, format!("`{name}` is of `group_by_time`; send that too"))
-            }
-            value => Ok(value),
-        };
-        let (granularity, zone) = (sent("granularity")?, sent("time_zone")?.unwrap_or("UTC"));
-        if !by_time {
-            return Ok(None);
-        }
-        let granularity = granularity.and_then(Granularity::named).ok_or_else(|| {
-            let names = Granularity::NAMES.join(", ");
-            Problem::invalid(
-                "granularity",
-                format!("`group_by_time` needs `granularity`, one of {names}"),
-            )
-        })?;
-        let zone = Zone::named(zone).ok_or_else(|| {
-            let message =
-                "`time_zone` must be a name of the IANA time zone database such as Europe/Berlin";
-            Problem::invalid("time_zone", message)
-        })?;
-        Ok(Some((granularity, zone)))
-    }
-
-    fn write_grouping(&self, out: &mut dyn ResponseSink) {
-        let by = |param: &str| {
-            self.field.as_ref().filter(|field| field.param == param).map(|field| field.name)
-        };
-        let granularity = self.time.as_ref().and_then(|(own, _)| {
-            Granularity::ALL.into_iter().find_map(|(known, name)| (known == *own).then_some(name))
-        });
-        for (name, value) in [
-            ("group_by", by("group_by")),
-            ("group_by_time", by("group_by_time")),
-            ("granularity", granularity),
-            ("time_zone", self.time.as_ref().map(|(_, zone)| zone.name())),
-        ] {
-            let before = if name == "group_by" { ",\"approximate\":false" } else { "" };
-            out.write(&format!("{before},\"{name}\":{}", json!(value)));
-        }
-    }
-
-    fn measure(&self, aggregation: Aggregation, comparison: Comparison) -> AggregateMeasure {
-        match (aggregation, &self.time) {
-            (Aggregation::Sum, _) => AggregateMeasure::Sum,
-            (Aggregation::Min, _) => AggregateMeasure::Least(comparison),
-            (Aggregation::Max, _) => AggregateMeasure::Greatest(comparison),
-            (Aggregation::CountDistinct, _) => AggregateMeasure::Distinct,
-            (Aggregation::GroupByTime, Some((granularity, zone))) => {
-                AggregateMeasure::ByTime(*granularity, zone.clone())
-            }
-            (Aggregation::GroupBy | Aggregation::GroupByTime, _) => AggregateMeasure::ByValue,
-        }
-    }
-}
-
-/// How the sources declare a field.
-struct DeclaredTypes {
-    /// The types in each source.
-    types: Vec<TypeSet>,
-    /// How values compare, the same in all sources.
-    comparison: Comparison,
-}
-
-impl AggregatedField<'_> {
-    /// Returns the types of the field, if the caller may name it and every connection declares it
-    /// for the aggregation.
-    fn declared(
+    /// Aggregates the fields of every record.
+    fn aggregate(
         &self,
         context: ReadContext<'_>,
-        sources: &[RecordSource],
-    ) -> Result<DeclaredTypes, Problem> {
-        let Self { name: field, param, aggregation } = self;
-        field_selection::check_nameable(context, sources, field, param)?;
-        let (mut types, mut comparisons) = (Vec::new(), Vec::new());
-        for source in sources {
-            let declaration = context.declarations.get(source)?;
-            if let Some(field) =
-                declaration.field(field).filter(|field| field.aggregations.contains(aggregation))
-            {
-                types.push(field.types);
-                comparisons.push(if field.format.is_some() {
-                    Comparison::Times
-                } else {
-                    Comparison::Numbers
-                });
-            }
-        }
-        let name = aggregation.name();
-        let compares = matches!(aggregation, Aggregation::Min | Aggregation::Max);
-        match comparisons.first() {
-            None => {
-                let message = format!(
-                    "`{field}` is not declared for `{name}`; the schema says which fields are"
-                );
-                Problem::refuse(param, message)
-            }
-            Some(first)
-                if types.len() < sources.len()
-                    || compares && comparisons.iter().any(|other| other != first) =>
-            {
-                let message = format!(
-                    "connections declare `{field}` differently for `{name}`; send `connection_id`"
-                );
-                Problem::refuse(param, message)
-            }
-            Some(first) => Ok(DeclaredTypes { types, comparison: *first }),
-        }
-    }
-}
-
-/// Aggregates the field of every matching record.
-fn aggregate(
-    context: ReadContext<'_>,
-    sources: &[RecordSource],
-    conditions: &[Condition],
-    (requested, field, declared): (&RequestedAggregation<'_>, &AggregatedField<'_>, &DeclaredTypes),
-    out: &dyn ResponseSink,
-) -> Result<(Aggregator, LongTexts), Problem> {
-    let measure = requested.measure(field.aggregation, declared.comparison);
-    let problem = |overflow| match overflow {
-        AggregateOverflow::Groups => Problem::TooManyGroups { param: field.param },
-        AggregateOverflow::Digits => Problem::NumberTooLong,
-    };
-    let mut all = Aggregator::new(measure.clone(), TypeSet::default());
-    let mut long_texts = LongTexts::new();
-    for (source, types) in sources.iter().zip(&declared.types) {
-        let mut values = Aggregator::new(measure.clone(), *types);
-        let is_group =
-            field.aggregation == Aggregation::GroupBy && types.contains(JsonType::String);
-        context.view.field_values(source, conditions, field.name, |value, long| {
-            values.add(value).map_err(problem)?;
-            if let (Some(StoredValue::LongText(_)), Some(long), true) = (value, long, is_group) {
-                long_texts.entry(long.value.digest).or_insert(long);
+        (requested, declared): (&AggregationRequest<'_>, DeclaredAggregation),
+        out: &dyn ResponseSink,
+    ) -> Result<(Aggregator, LongTexts), Problem> {
+        let param =
+            requested.fields().get(declared.plan.measured_fields()).map_or("field", |by| by.param);
+        let fields: Vec<&str> = requested.fields().iter().map(|field| field.name).collect();
+        let mut values = Aggregator::new(declared.plan, declared.types);
+        let mut long_texts = LongTexts::new();
+        let mut add = |source, fields: &[Option<StoredField<'_>>]| {
+            let own: Vec<_> = fields.iter().map(|field| field.map(|(value, _)| value)).collect();
+            values.add(source, &own).map_err(|overflow| match overflow {
+                AggregateOverflow::Groups => Problem::TooManyGroups { param },
+                AggregateOverflow::Digits => Problem::NumberTooLong,
+            })?;
+            for (value, long) in fields.iter().flatten() {
+                if let (StoredValue::LongText(text), Some(long)) = (value, long) {
+                    long_texts.entry(text.digest).or_insert(*long);
+                }
             }
             Ok(!out.is_closed())
-        })?;
-        all.merge(values).map_err(problem)?;
+        };
+        let Self { sources, conditions, query } = self;
+        let view = context.view;
+        match query {
+            None => {
+                for (at, source) in sources.iter().enumerate() {
+                    view.field_values(source, conditions, &fields, &mut |own| add(at, own))?;
+                }
+            }
+            Some(query) => {
+                let check_limits = searching_limits(query, out);
+                view.each_match(sources, query, conditions, &check_limits, &mut |rows| {
+                    for (at, source) in sources.iter().enumerate() {
+                        let own: Vec<_> =
+                            rows.iter().filter(|row| row.source == at).cloned().collect();
+                        if !view.row_values(source, &own, &fields, &mut |own| add(at, own))? {
+                            return Ok(false);
+                        }
+                    }
+                    Ok(true)
+                })?;
+            }
+        }
+        Ok((values, long_texts))
     }
-    Ok((all, long_texts))
 }
 
-fn write_value(
-    aggregation: Aggregation,
-    declared: &DeclaredTypes,
-    values: &Aggregator,
-    out: &mut dyn ResponseSink,
-) {
-    out.write(",\"value\":");
-    match (aggregation, values.extreme_value()) {
-        (Aggregation::Sum, _) => out.write(&values.sum()),
-        (Aggregation::CountDistinct, _) => out.write(&values.distinct().to_string()),
-        (_, None) => out.write("null"),
-        (_, Some(digits)) if declared.comparison == Comparison::Numbers => out.write(digits),
-        (_, Some(time)) => write_json_string(out, time),
+/// Ends a search that takes too long, or that nobody waits for.
+fn searching_limits<'q>(
+    query: &'q ParsedQuery,
+    out: &'q dyn ResponseSink,
+) -> impl Fn() -> Result<(), Problem> + use<'q> {
+    let start = Instant::now();
+    move || match () {
+        // The reader is gone, so nobody reads this error.
+        () if out.is_closed() => Err(Problem::Busy),
+        () if start.elapsed() > MAX_SEARCHING => {
+            Err(Problem::SearchTooBroad { terms: broad_terms(query) })
+        }
+        () => Ok(()),
+    }
+}
+
+/// Binds a cursor to every parameter but the size of a page.
+fn cursor_binding(context: ReadContext<'_>, target: &RequestTarget) -> Binding {
+    let mut pairs: Vec<[&str; 2]> = target
+        .pairs
+        .iter()
+        .filter(|(name, _)| !matches!(name.as_str(), "limit" | "cursor"))
+        .map(|(name, value)| [name.as_str(), value.as_str()])
+        .collect();
+    // Their order means something only among the fields of `group_by`, which a stable sort keeps.
+    pairs.sort_by_key(|[name, _]| *name);
+    let parts = ["aggregate", context.view.caller(), &target.stream];
+    Binding::new(parts.into_iter().chain(pairs.into_iter().flatten()))
+}
+
+/// Returns a warning for each field with values that do not count.
+fn left_out_warnings(requested: &AggregationRequest<'_>, left_out: &[LeftOut]) -> Vec<Json> {
+    let granularity = requested.by_time.as_ref().map(|(_, granularity, _)| *granularity);
+    let warning = |(field, LeftOut { values, example }): (&AggregatedField<'_>, &LeftOut)| {
+        let fault = match (field.param, granularity) {
+            ("group_by_time", Some(Granularity::HourOfDay)) => "that has no time of the day",
+            ("group_by_time", _) => "that is not a time",
+            _ => "that does not fit the declared type",
+        };
+        let end = match field.param {
+            "field" => "was left out",
+            _ => "counts in the group `null`",
+        };
+        let example =
+            example.as_ref().map(|text| text.chars().take(MAX_EXAMPLE_CHARS).collect::<String>());
+        let such =
+            example.as_ref().map_or_else(String::new, |text| format!(", such as {}", json!(text)));
+        let name = field.name;
+        json!({
+            "code": "values_left_out", "param": field.param,
+            "message": format!("`{name}` has a value {fault} in {values} record(s), which {end}{such}"),
+            "detail": { "field": name, "values": values, "example": example },
+        })
+    };
+    let fields = requested.fields().into_iter().zip(left_out);
+    fields.filter(|(_, left_out)| left_out.values > 0).map(warning).collect()
+}
+
+fn write_grouping(requested: &AggregationRequest<'_>, out: &mut dyn ResponseSink) {
+    let names: Vec<&str> = requested.by_value.iter().map(|field| field.name).collect();
+    let by_value = match names.as_slice() {
+        [] => Json::Null,
+        [one] => json!(one),
+        several => json!(several),
+    };
+    let by_time = requested.by_time.as_ref();
+    let granularity = by_time.and_then(|(_, own, _)| {
+        Granularity::ALL.into_iter().find_map(|(known, name)| (known == *own).then_some(name))
+    });
+    let (field, zone) = (by_time.map(|(field, ..)| field.name), by_time.map(|by| by.2.name()));
+    out.write(&format!(
+        ",\"approximate\":false,\"group_by\":{by_value},\"group_by_time\":{},\"granularity\":{},\"time_zone\":{}",
+        json!(field),
+        json!(granularity),
+        json!(zone)
+    ));
+}
+
+fn write_value(value: &MeasuredValue, out: &mut dyn ResponseSink) {
+    match value {
+        MeasuredValue::Whole(count) => out.write(&count.to_string()),
+        MeasuredValue::Number(digits) => out.write(digits),
+        MeasuredValue::Time { written, .. } => write_json_string(out, written),
+        MeasuredValue::None => out.write("null"),
     }
 }
 
 fn write_groups(
     context: ReadContext<'_>,
-    parameters: &Parameters,
-    values: Aggregator,
-    long_texts: &LongTexts,
+    requested: &AggregationRequest<'_>,
+    (page, long_texts, cursor_after): (&GroupPage, &LongTexts, CursorAfter<'_>),
     out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
-    let limit = parameters.number("limit").unwrap_or(DEFAULT_GROUPS);
-    let (groups, others) = values.groups(usize::try_from(limit).unwrap_or(usize::MAX));
+    let GroupPage { groups, others, .. } = page;
     out.write(",\"groups\":[");
-    for (index, ValueGroup { key, count }) in groups.iter().enumerate() {
+    for (index, group) in groups.iter().enumerate() {
+        let RecordGroup { keys, count, value } = group;
         out.write(if index > 0 { ",{\"key\":" } else { "{\"key\":" });
-        let mut preview = Json::Null;
-        match key {
-            GroupKey::Bool(value) => out.write(if *value { "true" } else { "false" }),
-            GroupKey::Number(digits) => out.write(digits),
-            GroupKey::Text(text) => write_json_string(out, text),
-            GroupKey::Time(start) => write_json_string(out, &start.to_rfc3339()),
-            GroupKey::None => out.write("null"),
-            GroupKey::LongText { digest, chars } => {
-                let long = long_texts.get(digest).ok_or(Problem::Corrupt)?;
-                write_json_string(out, &context.view.long_text(*long, 0, MAX_KEY_CHARS)?);
-                let shown = MAX_KEY_CHARS.min(*chars);
-                preview = json!({ "shown_chars": shown, "size_chars": chars, "digest": format_digest(digest) });
-            }
+        let mut previews = Vec::new();
+        // One grouping has a key, several have a list of keys.
+        let (open, close) = if keys.len() == 1 { ("", "") } else { ("[", "]") };
+        for (index, key) in keys.iter().enumerate() {
+            out.write(if index > 0 { "," } else { open });
+            previews.push(write_key(context, key, long_texts, out)?);
         }
-        if !preview.is_null() {
-            out.write(&format!(",\"key_preview\":{preview}"));
+        out.write(close);
+        if previews.iter().any(|preview| !preview.is_null()) {
+            let previews = match previews.as_slice() {
+                [one] => one.clone(),
+                _ => Json::Array(previews),
+            };
+            out.write(&format!(",\"key_preview\":{previews}"));
         }
-        out.write(&format!(",\"count\":{count}}}"));
+        out.write(&format!(",\"count\":{count}"));
+        if requested.measured.is_some() {
+            out.write(",\"value\":");
+            write_value(value, out);
+        }
+        if requested.has_cursors {
+            write_record_cursor(&cursor_after(group)?, out);
+        }
+        out.write("}");
     }
-    out.write(&format!("],\"limit\":{limit},\"other_count\":{others}"));
+    out.write(&format!("],\"limit\":{},\"other_count\":{others}", requested.limit));
     Ok(())
+}
+
+/// Writes the key of a group. Returns how much it is of a long text, and otherwise null.
+fn write_key(
+    context: ReadContext<'_>,
+    key: &GroupKey,
+    long_texts: &LongTexts,
+    out: &mut dyn ResponseSink,
+) -> Result<Json, Problem> {
+    match key {
+        GroupKey::Bool(value) => out.write(if *value { "true" } else { "false" }),
+        GroupKey::Number(digits) => out.write(digits),
+        GroupKey::Text(text) => write_json_string(out, text),
+        GroupKey::Time(TimeBucket::Span(start)) => write_json_string(out, &start.to_rfc3339()),
+        GroupKey::Time(TimeBucket::Hour(hour)) => out.write(&hour.to_string()),
+        GroupKey::Time(TimeBucket::Weekday(day)) => {
+            let name = TimeBucket::WEEKDAYS.get(usize::from(*day)).copied();
+            write_json_string(out, name.unwrap_or_default());
+        }
+        GroupKey::None => out.write("null"),
+        GroupKey::LongText { digest, chars } => {
+            let long = long_texts.get(digest).ok_or(Problem::Corrupt)?;
+            write_json_string(out, &context.view.long_text(*long, 0, MAX_KEY_CHARS)?);
+            let shown = MAX_KEY_CHARS.min(*chars);
+            return Ok(json!({
+                "shown_chars": shown, "size_chars": chars, "digest": format_digest(digest),
+            }));
+        }
+    }
+    Ok(Json::Null)
 }

@@ -12,11 +12,11 @@ use stile_domain::records::filter::Condition;
 use stile_domain::records::instant::Instant as RecordInstant;
 use stile_domain::records::order::SEARCH_ORDERS;
 use stile_domain::records::pieces;
-use stile_domain::records::problem::{BroadTerms, CursorProblem, Problem};
+use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::relevance::NAMING_FIELDS;
 use stile_domain::records::request::ReadOperation;
 use stile_domain::records::sealed_cursor::{Binding, MatchTotal, SearchCursor};
-use stile_domain::records::tokenizer::{MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery, SearchTerm};
+use stile_domain::records::tokenizer::ParsedQuery;
 use stile_store::records::{
     EXCERPT_BEFORE, EXCERPT_CHARS, FieldMatch, MAX_RANKED, RecordHit, RecordSearchQuery,
     RecordSource, SearchOrder,
@@ -35,6 +35,7 @@ use crate::parameters::{Parameter, ParameterType, Parameters};
 use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
 use crate::response_sink::ResponseSink;
+use crate::search_query::{QUERY_TEXT, broad_terms, parse_query, query_text, query_warnings};
 use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, CURSOR, CURSORS, FILTER, LIMIT};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
@@ -42,7 +43,7 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     parameters: &[
         Parameter::required(
             "q",
-            ParameterType::Text { max_bytes: 4 * MAX_QUERY_SCALARS },
+            QUERY_TEXT,
             "Words, `\"phrases\"` and `prefix*`. All must occur, in any of the searchable fields. A hyphen before one, as in `-moss`, excludes the records in which it occurs; the name of a searchable field and a colon, as in `subject:moss`, choose the field.",
         ),
         Parameter::optional(
@@ -104,16 +105,12 @@ fn search_within(
     out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let view = context.view;
-    let text = parameters.text("q").unwrap_or_default();
-    if text.is_empty() {
+    let Some(text) = query_text(parameters)? else {
         return Problem::refuse(
             "q",
             "`q` must be sent: the words to look for, such as `ferns \"water the\" mo*`",
         );
-    }
-    if text.chars().nth(MAX_QUERY_SCALARS).is_some() {
-        return Problem::refuse("q", format!("`q` has at most {MAX_QUERY_SCALARS} characters"));
-    }
+    };
     let sources = requested_sources(context, parameters)?;
     let find_stream = parameters.names("streams").is_some_and(|names| names.len() == 1);
     if !parameters.conditions().is_empty() && !find_stream {
@@ -123,14 +120,7 @@ fn search_within(
     let conditions = field_selection::conditions(context, &sources, parameters.conditions())?;
     let binding = cursor_binding(context, parameters);
     let after = context.decode_cursor(parameters, |bytes| SearchCursor::decode(bytes, binding))?;
-    let searched = |name: &str| sources.iter().any(|source| source.searches(name));
-    let query = ParsedQuery::parse_with_fields(text, &searched);
-    if query.terms.is_empty() && !query.excluded.is_empty() {
-        return Problem::refuse(
-            "q",
-            "`q` only excludes; send a word that must occur too, such as `ferns -moss`",
-        );
-    }
+    let query = parse_query(text, &sources)?;
     let search = RecordSearchQuery {
         query: &query,
         conditions: &conditions,
@@ -183,15 +173,6 @@ fn search_within(
     }
     write_list_end(target, next_cursor.as_deref(), &meta, out);
     Ok(())
-}
-
-/// Returns what a search that examines too many records searches for.
-fn broad_terms(query: &ParsedQuery) -> BroadTerms {
-    match query.terms.as_slice() {
-        [one] if matches!(one.term, SearchTerm::Prefix(_)) => BroadTerms::OnePrefix,
-        [_] => BroadTerms::One,
-        _ => BroadTerms::Several,
-    }
 }
 
 fn requested_order(parameters: &Parameters) -> SearchOrder {
@@ -291,19 +272,7 @@ fn add_search_meta(meta: &mut Json, query: &ParsedQuery, sources: usize, is_trun
             ),
         }));
     }
-    if query.terms.is_empty() {
-        warnings.push(json!({
-            "code": "query_without_words", "param": "q",
-            "message": "`q` holds nothing that can be searched for, such as a word, a number or an emoji",
-        }));
-    }
-    if query.left_out > 0 {
-        warnings.push(json!({
-            "code": "query_shortened", "param": "q",
-            "message": format!("only the first {MAX_TERMS} terms of `q` were looked for"),
-            "detail": { "left_out": query.left_out },
-        }));
-    }
+    warnings.extend(query_warnings(query));
 }
 
 /// Adds to `meta` in how many records each term of a search without hits occurs, over the same

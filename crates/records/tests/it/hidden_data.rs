@@ -160,7 +160,8 @@ pub(super) fn cursors(body: &str) -> Vec<Option<String>> {
     let next = body.get("next_cursor").text().or(window.get("next_cursor").text());
     let next = next.or(body.get("more_fields").get("next_cursor").text());
     let since = body.get("next_changes_since").text();
-    let each = body.get("data").items().iter().map(|one| one.get("cursor").text());
+    let each = body.get("data").items().iter().chain(body.get("groups").items());
+    let each = each.map(|one| one.get("cursor").text());
     let all = [next, window.get("previous_cursor").text(), since].into_iter().chain(each);
     all.map(|cursor| cursor.map(str::to_owned)).collect()
 }

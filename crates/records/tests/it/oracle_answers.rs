@@ -183,6 +183,7 @@ impl OracleCheck<'_> {
                     self.leaf_through(chance, request, &expected, cursors.first());
                 }
             }
+            Answer::Groups(_) => self.walk_groups(chance, request.clone(), actual),
             Answer::List(_) => self.walk(chance, request.clone(), actual),
             Answer::Window(_) => self.wander(chance, request, &actual),
             Answer::Bytes(window) => self.wander_in_bytes(chance, request, &actual, *window),
@@ -232,6 +233,38 @@ impl OracleCheck<'_> {
             page.assert_is(&expected, &request);
             let Some(next) = next.text() else { break };
             at = end;
+            request = request.with("cursor", next).with("limit", 1 + chance.below(4));
+            actual = self.send(&request).unwrap();
+        }
+    }
+
+    /// Follows the groups of an aggregation to their end.
+    fn walk_groups(&self, chance: &mut Chance, mut request: OperationRequest, mut actual: String) {
+        let mut at = 0;
+        loop {
+            let Ok(Answer::Groups(groups)) = self.oracle.answer(&request) else {
+                panic!("{request:?}")
+            };
+            let mut page = J::parse(&actual);
+            let next = page.take("next_cursor");
+            let J::Arr(mut shown) = page.take("groups") else { panic!("{request:?}") };
+            let cursors: Vec<J> = shown.iter_mut().map(|group| group.take("cursor")).collect();
+            put(&mut page, "groups", J::Arr(shown));
+            page.assert_is(&groups.page(at), &request);
+            let each = request.pairs.iter().any(|(name, own)| name == "cursors" && own == "each");
+            assert!(cursors.iter().all(|cursor| cursor.text().is_some() == each), "{request:?}");
+            let middle = chance.below(cursors.len().max(1));
+            if let Some(cursor) = cursors.get(middle).and_then(J::text) {
+                let rest = request.with("cursor", cursor);
+                let mut actual = J::parse(&self.send(&rest).unwrap());
+                let J::Arr(mut shown) = actual.take("groups") else { panic!("{rest:?}") };
+                shown.iter_mut().for_each(|group| drop(group.take("cursor")));
+                let mut expected = groups.page(at + middle + 1);
+                J::Arr(shown).assert_is(&expected.take("groups"), &rest);
+            }
+            at += groups.limit;
+            assert_eq!(next.text().is_some(), at < groups.rows.len(), "{request:?}");
+            let Some(next) = next.text() else { break };
             request = request.with("cursor", next).with("limit", 1 + chance.below(4));
             actual = self.send(&request).unwrap();
         }

@@ -287,7 +287,7 @@ fn check_answers(records: &Records, chance: &mut Chance, sources: &[RecordSource
         assert_eq!(listed, expected, "{conditions:?}");
         let mut seen = 0;
         for source in sources {
-            view.field_values(source, &conditions, "n", |_, _| {
+            view.field_values(source, &conditions, &["n"], &mut |_| {
                 seen += 1;
                 Ok(true)
             })?;

@@ -43,6 +43,8 @@ pub use search::{
 pub use spool_file::SpoolFile;
 pub use view::blobs::Blob;
 pub use view::changes::RecordChange;
-pub use view::{LoadedRecord, LongValueRef, RecordPage, RecordQuery, RecordsView};
+pub use view::{
+    LoadedRecord, LongValueRef, RecordPage, RecordQuery, RecordsView, StoredField, TakeValues,
+};
 pub use write::WriteBatch;
 pub use write::prepared::{PreparedRecord, RecordPreparer};

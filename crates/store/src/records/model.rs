@@ -16,6 +16,7 @@ use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::{BodyField, RecordBody};
 use stile_domain::records::value::RecordFields;
 
 use crate::postgresql::DatabaseError;
@@ -151,6 +152,20 @@ impl RecordSource {
     /// The fields that the caller may see. `None` means all fields.
     pub fn fields(&self) -> Option<&BTreeSet<String>> {
         self.visibility.fields()
+    }
+
+    /// Returns those of some fields that the caller may see and a body has.
+    pub(super) fn fields_of<'b>(
+        &self,
+        body: &'b [u8],
+        fields: &[&str],
+    ) -> Result<Vec<Option<BodyField<'b>>>, Problem> {
+        let field = |name: &&str| match self.fields().is_none_or(|granted| granted.contains(*name))
+        {
+            true => RecordBody::new(body).field(name).map_err(|_| Problem::Corrupt),
+            false => Ok(None),
+        };
+        fields.iter().map(field).collect()
     }
 
     /// The field that lists are ordered by. `None` if the caller may not see that field.

@@ -16,5 +16,5 @@ pub(super) use field_values::{ReadFieldValues, TakeRecord, WriteFieldValues};
 pub(super) use row_writer::{NewBlobUse, NewRecord, OldBlob, RowWriter, StreamDeclaration};
 pub(super) use snapshot::{
     ReadBlobs, ReadChanges, ReadFields, ReadIndex, ReadLists, ReadRecords, ReadStreams,
-    ScannedPart, Snapshot, TakeBytes, TakeField, TakeState, TakeText,
+    ScannedPart, Snapshot, TakeBytes, TakeFields, TakeState, TakeText,
 };

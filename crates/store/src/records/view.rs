@@ -36,6 +36,7 @@ use super::port::Snapshot;
 use super::seal::Seals;
 use kept_ahead::ReadAhead;
 pub(super) use list_walk::{ListPosition, ListWalk};
+pub use values::{StoredField, TakeValues};
 
 /// One moment of the database, as one caller may see it. Every method can fail with the error of
 /// the database.

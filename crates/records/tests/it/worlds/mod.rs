@@ -72,7 +72,7 @@ pub(crate) fn read_operations() -> Vec<&'static OperationDeclaration> {
 
 /// Whether an endpoint answers with pages of a list.
 pub(crate) fn gives_pages(operation: &str) -> bool {
-    matches!(operation, "listRecords" | "search")
+    matches!(operation, "listRecords" | "search" | "aggregateRecords")
 }
 
 impl OperationRequest {
@@ -289,9 +289,12 @@ pub(crate) fn draw(
     // What does not go with that is mostly left out.
     let has = |name: &str| has(name) && !(changes && matches!(name, "order" | "filter"));
     if has("order") && chance.happens(60) {
-        let orders =
-            if operation.id == "search" { ["newest", "relevance"] } else { ["asc", "desc"] };
-        pairs.push(("order".into(), pick(chance, &orders).to_owned()));
+        let orders: &[&str] = match operation.id {
+            "search" => &["newest", "relevance"],
+            "aggregateRecords" => oracle_aggregate::ORDERS,
+            _ => &["asc", "desc"],
+        };
+        pairs.push(("order".into(), pick(chance, orders).to_owned()));
     }
     if has("preview_chars") && chance.happens(40) {
         let chars = pick(chance, &["0", "1", "3", "100", "1024", "8191", "8193", "16384"]);
@@ -347,14 +350,15 @@ pub(crate) fn draw(
         let key = if chance.happens(50) { "streams" } else { "streams[]" };
         pairs.extend(names.into_iter().map(|name| (key.to_owned(), name)));
     }
-    if operation.id == "search" && chance.happens(97) {
+    let searches = if has("metric") { 25 } else { 97 };
+    if has("q") && !has("offset_chars") && chance.happens(searches) {
         let searched = |name: &str| {
             let granted = share.is_none_or(|share| share.fields.iter().any(|field| field == name));
             granted && source.decl.field(name).is_some_and(|field| field.lexical)
         };
         pairs.push(("q".into(), words(chance, stored, &searched)));
     }
-    if has("field") && has("q") {
+    if has("offset_chars") {
         let field = if chance.happens(15) {
             pick(chance, &["raw", "blob"]).to_owned()
         } else {

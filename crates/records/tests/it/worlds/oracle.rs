@@ -19,8 +19,10 @@ use super::OperationRequest;
 use super::json::J;
 pub(crate) use bytes::ByteWindow;
 pub(crate) use fields::shown;
+pub(crate) use search::{occurs, word_warnings};
 
 use super::model::{Decl, EMITTED, FieldDecl, Grant, OPS, Rec, Source, World, time_of_text};
+use super::oracle_aggregate::Groups;
 use super::places;
 
 /// A code and a status.
@@ -43,6 +45,7 @@ pub(crate) enum Who<'a> {
 #[derive(Debug)]
 pub(crate) enum Answer {
     Whole(J),
+    Groups(Groups),
     List(List),
     Window(Box<Window>),
     Bytes(Box<ByteWindow>),
@@ -87,6 +90,8 @@ pub(crate) enum Takes {
     /// At least, at most, whether more is taken for the most, and the code of an error.
     Whole(u64, u64, bool, Refusal),
     Names,
+    /// Names, one each, and no more than so many.
+    Repeated(usize),
     Limits,
     Conditions,
 }
@@ -221,6 +226,15 @@ impl Params {
                         if names.len() > 1000 {
                             return Err(INVALID);
                         }
+                    }
+                }
+                Takes::Repeated(most) if plain => {
+                    let names = this.names.entry(base.to_owned()).or_default();
+                    if !names.contains(value) {
+                        names.push(value.clone());
+                    }
+                    if value.is_empty() || names.len() > *most {
+                        return Err(INVALID);
                     }
                 }
                 Takes::Limits => {
@@ -384,7 +398,7 @@ impl<'a> Oracle<'a> {
             "getSchema" => self.schema(&params).map(Answer::Whole),
             "listRecords" => self.list(request, &params).map(Answer::List),
             "search" => self.search(&params).map(Answer::List),
-            "aggregateRecords" => self.aggregate(request, &params).map(Answer::Whole),
+            "aggregateRecords" => self.aggregate(request, &params),
             "getRecord" => self.record(request, &params, 0).map(Answer::Whole),
             "getFieldWindow" => self.any_window(request, &params),
             "getBlob" | "headBlob" => self.blob(request, &params).map(Answer::Whole),

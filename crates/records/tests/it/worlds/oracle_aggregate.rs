@@ -11,22 +11,31 @@ use super::OperationRequest;
 use super::json::J;
 use super::model::{FIELDS, FieldDecl, Share, Source, pick, some, time_of_text};
 use super::oracle::{
-    INVALID, Oracle, Params, Refusal, Seen, Takes, compare_numbers, digest_of, put,
+    Answer, CURSOR, INVALID, Oracle, Params, Refusal, Seen, Takes, compare_numbers, digest_of,
+    occurs, put, text_of, word_warnings,
 };
 
-const METRICS: &[&str] = &["count", "sum", "min", "max", "count_distinct"];
-const SPANS: &[&str] = &["minute", "hour", "day", "week", "month", "quarter", "year"];
+const METRICS: &[&str] = &["count", "sum", "avg", "min", "max", "count_distinct"];
+pub(crate) const ORDERS: &[&str] = &["value_desc", "value_asc", "key_asc", "key_desc"];
+const PARTS: &[&str] =
+    &["minute", "hour", "day", "week", "month", "quarter", "year", "hour_of_day", "weekday"];
+const WEEKDAYS: &[&str] =
+    &["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
 pub(crate) fn takes() -> Vec<(&'static str, Takes)> {
-    use Takes::{Conditions, Text, Whole, Word};
+    use Takes::{Conditions, Repeated, Text, Whole, Word};
     vec![
         ("metric", Word(METRICS)),
         ("field", Text(512)),
-        ("group_by", Text(512)),
+        ("q", Text(4096)),
+        ("group_by", Repeated(3)),
         ("group_by_time", Text(512)),
-        ("granularity", Word(SPANS)),
+        ("granularity", Word(PARTS)),
         ("time_zone", Text(64)),
+        ("order", Word(ORDERS)),
         ("limit", Whole(1, 100, true, INVALID)),
+        ("cursor", Text(4096)),
+        ("cursors", Word(&["page", "each"])),
         ("filter", Conditions),
     ]
 }
@@ -38,36 +47,35 @@ pub(crate) fn draw(
     share: Option<&Share>,
     pairs: &mut Vec<(String, String)>,
 ) {
-    let kind = pick(
-        chance,
-        &[
-            "count", "sum", "min", "max", "count_distinct", "group_by", "group_by",
-            "group_by_time", "group_by_time",
-        ],
-    );
     let shown = |field: &&FieldDecl| share.is_none_or(|share| share.fields.contains(&field.name));
-    let declared =
-        source.decl.fields.iter().filter(|field| field.aggregations.iter().any(|own| own == kind));
-    let declared: Vec<&str> = declared.filter(shown).map(|field| field.name.as_str()).collect();
-    let field = match declared.as_slice() {
-        [] => some(chance, &FIELDS).0,
-        _ if chance.happens(6) => some(chance, &FIELDS).0,
-        names => pick(chance, names).to_owned(),
+    let field_for = |chance: &mut Chance, kind: &str| {
+        let kind = if kind == "avg" { "sum" } else { kind };
+        let declared = |field: &&FieldDecl| field.aggregations.iter().any(|own| own == kind);
+        let declared = source.decl.fields.iter().filter(declared);
+        let declared: Vec<&str> = declared.filter(shown).map(|field| field.name.as_str()).collect();
+        match declared.as_slice() {
+            [] => some(chance, &FIELDS).0,
+            _ if chance.happens(3) => some(chance, &FIELDS).0,
+            names => pick(chance, names).to_owned(),
+        }
     };
     let mut put = |name: &str, value: &str| pairs.push((name.to_owned(), value.to_owned()));
-    let grouped = kind.starts_with("group_by");
-    let metric = if grouped { "count" } else { kind };
+    let metric = if chance.happens(30) { "count" } else { pick(chance, METRICS) };
     if chance.happens(98) {
-        put("metric", if chance.happens(97) { metric } else { pick(chance, METRICS) });
+        put("metric", metric);
     }
-    if grouped {
-        put(kind, &field);
-    } else if kind != "count" && chance.happens(97) {
-        put("field", &field);
+    if metric != "count" && chance.happens(97) {
+        put("field", &field_for(chance, metric));
     }
-    if kind == "group_by_time" {
+    let by_value = some(chance, &[0, 0, 0, 1, 1, 1, 1, 2, 2, 3]);
+    for _ in 0..by_value {
+        put("group_by", &field_for(chance, "group_by"));
+    }
+    let by_time = chance.happens(35);
+    if by_time {
+        put("group_by_time", &field_for(chance, "group_by_time"));
         if chance.happens(95) {
-            put("granularity", pick(chance, SPANS));
+            put("granularity", pick(chance, PARTS));
         }
         let known =
             ["Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Pacific/Apia", "UTC", "utc"];
@@ -80,19 +88,14 @@ pub(crate) fn draw(
             _ => {}
         }
     }
-    let more = [
-        ("group_by", field.as_str()),
-        ("group_by_time", &field),
-        ("granularity", "day"),
-        ("time_zone", "UTC"),
-        ("field", &field),
-    ];
     if chance.happens(4) {
+        let more =
+            [("group_by", "id"), ("granularity", "day"), ("time_zone", "UTC"), ("field", "n")];
         let (name, value) = some(chance, &more);
         put(name, value);
     }
-    if !grouped && chance.happens(90) {
-        pairs.retain(|(name, _)| name != "limit");
+    if by_value == 0 && !by_time && chance.happens(90) {
+        pairs.retain(|(name, _)| name != "limit" && name != "order");
     }
 }
 
@@ -104,7 +107,38 @@ enum Counted {
     Text(String),
     Long(String),
     Time(i64, i64),
+    Hour(i64),
+    Weekday(i64),
     None,
+}
+
+/// An aggregation with all its groups.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    /// All members but those of the groups.
+    around: J,
+    /// The groups in order, each with its number of records.
+    pub(crate) rows: Vec<(J, usize)>,
+    pub(crate) limit: usize,
+}
+
+impl Groups {
+    /// The answer whose first group is the one at an index, without its cursor.
+    pub(crate) fn page(&self, at: usize) -> J {
+        let mut told = self.around.clone();
+        let shown = self.rows.iter().skip(at).take(self.limit).map(|row| row.0.clone()).collect();
+        let rest: usize = self.rows.iter().skip(at + self.limit).map(|row| row.1).sum();
+        put(&mut told, "groups", J::Arr(shown));
+        put(&mut told, "limit", J::Num(self.limit.to_string()));
+        put(&mut told, "other_count", J::Num(rest.to_string()));
+        told
+    }
+}
+
+/// One record of an aggregation: its measured value and what it is grouped by.
+struct Row {
+    value: Option<FieldValue>,
+    keys: Vec<Counted>,
 }
 
 impl Oracle<'_> {
@@ -112,81 +146,138 @@ impl Oracle<'_> {
         &self,
         request: &OperationRequest,
         params: &Params,
-    ) -> Result<J, Refusal> {
+    ) -> Result<Answer, Refusal> {
         let sources = self.of(&request.stream, params.connection()?)?;
         let metric = params.text("metric").ok_or(INVALID)?;
-        let [field, by, by_time] =
-            ["field", "group_by", "group_by_time"].map(|name| params.text(name));
-        let groups = usize::from(by.is_some()) + usize::from(by_time.is_some());
-        if (metric == "count") == field.is_some() || groups > 1 || groups > 0 && metric != "count" {
+        let by_value: Vec<&str> =
+            params.names.get("group_by").into_iter().flatten().map(String::as_str).collect();
+        let [field, by_time, part, zone, order, cursor, q] =
+            ["field", "group_by_time", "granularity", "time_zone", "order", "cursor", "q"]
+                .map(|name| params.text(name));
+        let grouped = !by_value.is_empty() || by_time.is_some();
+        if (metric == "count") == field.is_some() {
             return Err(INVALID);
         }
-        if groups == 0 && params.number("limit").is_some() {
+        if !grouped && (params.number("limit").is_some() || order.is_some() || cursor.is_some()) {
             return Err(INVALID);
         }
-        let [span, zone] = ["granularity", "time_zone"].map(|name| params.text(name));
-        if by_time.is_some() != span.is_some() || by_time.is_none() && zone.is_some() {
+        if by_time.is_some() != part.is_some() || by_time.is_none() && zone.is_some() {
             return Err(INVALID);
         }
-        let zone = if by_time.is_some() {
-            Some(Zone::named(zone.unwrap_or("UTC")).ok_or(INVALID)?)
-        } else {
-            None
+        let zone = match by_time {
+            Some(_) => Some(Zone::named(zone.unwrap_or("UTC")).ok_or(INVALID)?),
+            None => None,
         };
-        let kind = if by.is_some() {
-            "group_by"
-        } else if by_time.is_some() {
-            "group_by_time"
-        } else {
-            metric
-        };
-        let over = field.or(by).or(by_time);
-        let time = match over {
-            None => false,
-            Some(name) => self.declared(&sources, name, kind)?,
-        };
+        let declared_for = if metric == "avg" { "sum" } else { metric };
+        let time = field.map(|name| self.declared(&sources, name, declared_for)).transpose()?;
+        for name in &by_value {
+            self.declared(&sources, name, "group_by")?;
+        }
+        by_time.map(|name| self.declared(&sources, name, "group_by_time")).transpose()?;
         self.allowed(&sources, params)?;
-        let mut values = Vec::new();
+        let query = q.map(|q| self.words(&sources, q)).transpose()?;
+        // No cursor is so short.
+        if cursor.is_some_and(|cursor| cursor.len() < 40) {
+            return Err(CURSOR);
+        }
+        let mut left_out = vec![Vec::new(); 1 + by_value.len() + 1];
+        let mut rows = Vec::new();
         for seen in &sources {
-            for (_, record) in seen.records().filter(|(_, record)| seen.passes(record, params)) {
-                values.push(over.and_then(|name| value(seen, name, record.field(name))));
+            for (key, record) in seen.records().filter(|(_, record)| seen.passes(record, params)) {
+                if query.as_ref().is_some_and(|query| !occurs(seen, key, record, query)) {
+                    continue;
+                }
+                let typed = |name: &str| value(seen, name, record.field(name));
+                let measured =
+                    field.and_then(typed).filter(|own| measures(metric, time == Some(true), own));
+                let mut keys: Vec<Counted> =
+                    by_value.iter().map(|name| counted(typed(name).as_ref())).collect();
+                if let (Some(name), Some(zone), Some(part)) = (by_time, &zone, part) {
+                    keys.push(zone.counted(typed(name).as_ref(), part));
+                }
+                let mut miss = |at: usize, name: &str, is_used: bool| {
+                    if let Some(own) =
+                        record.field(name).filter(|own| !is_used && **own != FieldValue::Null)
+                    {
+                        left_out[at].push(own.clone());
+                    }
+                };
+                if let Some(name) = field {
+                    miss(0, name, measured.is_some());
+                }
+                for (at, (name, key)) in by_value.iter().chain(&by_time).zip(&keys).enumerate() {
+                    miss(1 + at, name, *key != Counted::None);
+                }
+                rows.push(Row { value: measured, keys });
             }
         }
+        let by = match by_value.as_slice() {
+            [] => json!(null),
+            [one] => json!(one),
+            several => json!(several),
+        };
         let mut told = J::of(&json!({
             "object": "aggregation", "stream": request.stream, "metric": metric, "field": field,
-            "filtered_record_count": values.len(), "approximate": false, "group_by": by, "group_by_time": by_time,
-            "granularity": span, "time_zone": zone.as_ref().map(|zone| zone.name),
+            "filtered_record_count": rows.len(), "approximate": false, "group_by": by, "group_by_time": by_time,
+            "granularity": part, "time_zone": zone.as_ref().map(|zone| zone.name),
         }));
-        put(&mut told, "meta", params.meta());
-        let counted = |value: &Option<FieldValue>| match (by_time, zone.as_ref(), span) {
-            (Some(_), Some(zone), Some(span)) => zone.counted(value.as_ref(), span),
-            _ => counted(value.as_ref()),
-        };
-        if groups > 0 {
-            let rows = grouped(values.iter().map(counted).collect(), by.is_some());
-            let limit = params.number("limit").unwrap_or(10);
-            let (shown, rest) = rows.split_at(rows.len().min(limit as usize));
-            put(&mut told, "groups", J::Arr(shown.iter().map(group).collect()));
-            put(&mut told, "limit", J::Num(limit.to_string()));
+        let mut meta = params.meta();
+        let J::Arr(mut warnings) = meta.take("warnings") else { panic!() };
+        warnings.extend(query.iter().flat_map(word_warnings));
+        let named = field.map(|name| ("field", name, 0)).into_iter();
+        let named =
+            named.chain(by_value.iter().enumerate().map(|(at, name)| ("group_by", *name, 1 + at)));
+        let named = named.chain(by_time.map(|name| ("group_by_time", name, 1 + by_value.len())));
+        for (param, name, at) in named {
+            warnings.extend(warning(param, name, part, &left_out[at]));
+        }
+        put(&mut meta, "warnings", J::Arr(warnings));
+        put(&mut told, "meta", meta);
+        if !grouped {
             put(
                 &mut told,
-                "other_count",
-                J::Num(rest.iter().map(|row| row.1).sum::<usize>().to_string()),
+                "value",
+                measure(metric, time == Some(true), &rows.iter().collect::<Vec<_>>())?,
             );
-        } else {
-            let value = match metric {
-                "count" => J::Num(values.len().to_string()),
-                "sum" => J::Num(sum(&values)?),
-                "count_distinct" => {
-                    let mut rows = grouped(values.iter().map(counted).collect(), true);
-                    rows.retain(|row| row.0 != Counted::None);
-                    J::Num(rows.len().to_string())
-                }
-                _ => extreme(&values, time, metric == "max"),
-            };
-            put(&mut told, "value", value);
+            return Ok(Answer::Whole(told));
         }
-        Ok(told)
+        let mut groups: Vec<(Vec<Counted>, Vec<&Row>)> = Vec::new();
+        for row in &rows {
+            match groups.iter_mut().find(|(keys, _)| *keys == row.keys) {
+                Some((_, own)) => own.push(row),
+                None => groups.push((row.keys.clone(), vec![row])),
+            }
+        }
+        let mut told_groups = Vec::new();
+        for (keys, own) in groups {
+            let value = measure(metric, time == Some(true), &own)?;
+            told_groups.push((keys, own.len(), value));
+        }
+        let order = order.unwrap_or(if by_time.is_some() { "key_asc" } else { "value_desc" });
+        told_groups.sort_by(|a, b| {
+            let keys = a.0.iter().zip(&b.0).map(|(a, b)| self::order(a, b));
+            let keys = keys.fold(Ordering::Equal, Ordering::then);
+            let none_last = (a.2 == J::Null).cmp(&(b.2 == J::Null));
+            let value = match (&a.2, &b.2) {
+                (J::Num(a), J::Num(b)) => compare_numbers(a, b).unwrap(),
+                (J::Str(a), J::Str(b)) => time_of_text(a).cmp(&time_of_text(b)),
+                _ => Ordering::Equal,
+            };
+            match order {
+                "key_asc" => keys,
+                "key_desc" => keys.reverse(),
+                "value_asc" => none_last.then(value).then(keys),
+                _ => none_last.then(value.reverse()).then(keys),
+            }
+        });
+        let rows = told_groups
+            .into_iter()
+            .map(|(keys, count, value)| {
+                (group(&keys, count, (metric != "count").then_some(value)), count)
+            })
+            .collect();
+        let limit = params.number("limit").unwrap_or(10) as usize;
+        Ok(Answer::Groups(Groups { around: told, rows, limit }))
     }
 
     /// Whether the field holds times; it may be seen and is declared for this in every connection.
@@ -206,6 +297,67 @@ impl Oracle<'_> {
         }
         Ok(times[0])
     }
+}
+
+/// Whether a value of a declared type adds to a metric.
+fn measures(metric: &str, time: bool, value: &FieldValue) -> bool {
+    match (metric, value) {
+        ("min" | "max", FieldValue::Text(text)) => time && time_of_text(text).is_some(),
+        ("min" | "max", FieldValue::Number(_)) => !time,
+        ("sum" | "avg", own) => matches!(own, FieldValue::Number(_)),
+        ("count_distinct", own) => counted(Some(own)) != Counted::None,
+        _ => false,
+    }
+}
+
+/// What is computed of some records.
+fn measure(metric: &str, time: bool, rows: &[&Row]) -> Result<J, Refusal> {
+    let values: Vec<Option<FieldValue>> = rows.iter().map(|row| row.value.clone()).collect();
+    Ok(match metric {
+        "count" => J::Num(rows.len().to_string()),
+        "sum" => J::Num(written_sum(sum(&values)?, 8)),
+        "avg" => {
+            let (sum, count) = (sum(&values)?, values.iter().flatten().count() as i128);
+            if count == 0 {
+                return Ok(J::Null);
+            }
+            // To ten places, halves away from zero.
+            let size = (sum.abs() * 200 + count) / (2 * count);
+            J::Num(written_sum(size * sum.signum(), 10))
+        }
+        "count_distinct" => {
+            let mut different: Vec<Counted> = Vec::new();
+            for value in values.iter().flatten() {
+                let value = counted(Some(value));
+                if !different.contains(&value) {
+                    different.push(value);
+                }
+            }
+            J::Num(different.len().to_string())
+        }
+        _ => extreme(&values, time, metric == "max"),
+    })
+}
+
+/// What is said of values that do not count.
+fn warning(param: &str, name: &str, part: Option<&str>, values: &[FieldValue]) -> Option<J> {
+    let fault = match (param, part) {
+        ("group_by_time", Some("hour_of_day")) => "that has no time of the day",
+        ("group_by_time", _) => "that is not a time",
+        _ => "that does not fit the declared type",
+    };
+    let end = if param == "field" { "was left out" } else { "counts in the group `null`" };
+    let example = values.iter().map(text_of).filter(|text| text.len() <= 1024).min();
+    let example = example.map(|text| text.chars().take(80).collect::<String>());
+    let such =
+        example.as_ref().map(|text| format!(", such as {}", json!(text))).unwrap_or_default();
+    let count = values.len();
+    let told = json!({
+        "code": "values_left_out", "param": param,
+        "message": format!("`{name}` has a value {fault} in {count} record(s), which {end}{such}"),
+        "detail": { "field": name, "values": count, "example": example },
+    });
+    (count > 0).then(|| J::of(&told))
 }
 
 /// The value of a field, if it is of a declared type.
@@ -244,22 +396,6 @@ fn plain(digits: &str) -> &str {
     }
 }
 
-/// How many there are of each, the most first or in their own order.
-fn grouped(values: Vec<Counted>, largest_first: bool) -> Vec<(Counted, usize)> {
-    let mut rows: Vec<(Counted, usize)> = Vec::new();
-    for value in values {
-        match rows.iter_mut().find(|row| row.0 == value) {
-            Some(row) => row.1 += 1,
-            None => rows.push((value, 1)),
-        }
-    }
-    rows.sort_by(|a, b| {
-        let size = if largest_first { b.1.cmp(&a.1) } else { Ordering::Equal };
-        size.then_with(|| order(&a.0, &b.0))
-    });
-    rows
-}
-
 fn order(a: &Counted, b: &Counted) -> Ordering {
     let rank = |value: &Counted| match value {
         Counted::Flag(_) => 0,
@@ -267,7 +403,9 @@ fn order(a: &Counted, b: &Counted) -> Ordering {
         Counted::Text(_) => 2,
         Counted::Long(_) => 3,
         Counted::Time(..) => 4,
-        Counted::None => 5,
+        Counted::Hour(_) => 5,
+        Counted::Weekday(_) => 6,
+        Counted::None => 7,
     };
     match (a, b) {
         (Counted::Flag(a), Counted::Flag(b)) => a.cmp(b),
@@ -277,12 +415,32 @@ fn order(a: &Counted, b: &Counted) -> Ordering {
         (Counted::Time(a, ahead), Counted::Time(b, also_ahead)) => {
             (a - ahead).cmp(&(b - also_ahead))
         }
+        (Counted::Hour(a), Counted::Hour(b)) | (Counted::Weekday(a), Counted::Weekday(b)) => {
+            a.cmp(b)
+        }
         _ => rank(a).cmp(&rank(b)),
     }
 }
 
-fn group((key, count): &(Counted, usize)) -> J {
+fn group(keys: &[Counted], count: usize, value: Option<J>) -> J {
     let mut told = J::of(&json!({ "count": count }));
+    if let Some(value) = value {
+        put(&mut told, "value", value);
+    }
+    let (mut shown, previews): (Vec<J>, Vec<J>) = keys.iter().map(written_key).unzip();
+    let has_preview = previews.iter().any(|preview| *preview != J::Null);
+    let several = keys.len() > 1;
+    let as_one = |mut all: Vec<J>| if several { J::Arr(all) } else { all.remove(0) };
+    if has_preview {
+        put(&mut told, "key_preview", as_one(previews));
+    }
+    put(&mut told, "key", if several { J::Arr(shown) } else { shown.remove(0) });
+    told
+}
+
+/// How a key is shown, and how much of a long text that is.
+fn written_key(key: &Counted) -> (J, J) {
+    let mut told = J::Null;
     let key = match key {
         Counted::Flag(flag) => J::Bool(*flag),
         Counted::Number(digits) => J::Num(digits.clone()),
@@ -290,18 +448,19 @@ fn group((key, count): &(Counted, usize)) -> J {
         Counted::Long(text) => {
             let size = text.chars().count();
             let preview = json!({ "shown_chars": size.min(256), "size_chars": size, "digest": digest_of(text) });
-            put(&mut told, "key_preview", J::of(&preview));
+            told = J::of(&preview);
             J::Str(text.chars().take(256).collect())
         }
         Counted::Time(local, ahead) => J::Str(written(*local, *ahead)),
+        Counted::Hour(hour) => J::Num(hour.to_string()),
+        Counted::Weekday(day) => J::Str(WEEKDAYS[*day as usize].to_owned()),
         Counted::None => J::Null,
     };
-    put(&mut told, "key", key);
-    told
+    (key, told)
 }
 
-/// The sum in plain digits. All numbers of the model but one have at most eight places.
-fn sum(values: &[Option<FieldValue>]) -> Result<String, Refusal> {
+/// The sum in units of the eighth place. All numbers of the model but one have no more places.
+fn sum(values: &[Option<FieldValue>]) -> Result<i128, Refusal> {
     let mut sum = 0i128;
     for value in values.iter().flatten() {
         let FieldValue::Number(digits) = value else { continue };
@@ -313,10 +472,16 @@ fn sum(values: &[Option<FieldValue>]) -> Result<String, Refusal> {
             digits => digits.trim_end_matches(".0").parse::<i128>().unwrap() * 100_000_000,
         };
     }
+    Ok(sum)
+}
+
+/// A number in plain digits, with so many of them after the point.
+fn written_sum(sum: i128, places: usize) -> String {
     let sign = if sum < 0 { "-" } else { "" };
-    let size = sum.unsigned_abs();
-    let text = format!("{sign}{}.{:08}", size / 100_000_000, size % 100_000_000);
-    Ok(text.trim_end_matches('0').trim_end_matches('.').to_owned())
+    let digits = format!("{:0width$}", sum.unsigned_abs(), width = places + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - places);
+    let text = format!("{sign}{whole}.{fraction}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn extreme(values: &[Option<FieldValue>], time: bool, greatest: bool) -> J {
@@ -388,16 +553,23 @@ impl Zone {
         let Some(FieldValue::Text(text)) = value else { return Counted::None };
         let Some(time) = time_of_text(text) else { return Counted::None };
         let second = time.div_euclid(1_000_000);
-        let local = second + self.ahead(second);
+        // A date alone is that date everywhere.
+        let is_date = text.len() == 10;
+        let local = if is_date { second } else { second + self.ahead(second) };
+        let day = local.div_euclid(DAY);
         match span {
+            "hour_of_day" if is_date => return Counted::None,
+            "hour_of_day" => return Counted::Hour(local.rem_euclid(DAY) / 3600),
+            // 1970-01-05 was a Monday.
+            "weekday" => return Counted::Weekday((day - 4).rem_euclid(7)),
+            _ if is_date => {}
             "minute" => return Counted::Time(local - local.rem_euclid(60), self.ahead(second)),
             "hour" => return Counted::Time(local - local.rem_euclid(3600), self.ahead(second)),
             _ => {}
         }
-        let day = local.div_euclid(DAY);
         let (year, month, _) = date(day);
         let start = match span {
-            "day" => day,
+            "minute" | "hour" | "day" => day,
             // 1970-01-05 was a Monday.
             "week" => {
                 (0..7).map(|back| day - back).find(|day| (day - 4).rem_euclid(7) == 0).unwrap()

@@ -13,9 +13,10 @@ use stile_domain::records::tokenizer::SearchTerm;
 use super::field_values::ReadFieldValues;
 use crate::records::model::{GrantRow, RecordRow, RecordSource, Scan, StoredState, StreamRow};
 
-/// Takes the number of a record, with one field if the record has it. Returns whether to continue.
-pub(in crate::records) type TakeField<'t> =
-    &'t mut dyn FnMut(i64, Option<BodyField<'_>>) -> Result<bool, Problem>;
+/// Takes the number of a record, with the fields that were asked for, as far as the record has
+/// them. Returns whether to continue.
+pub(in crate::records) type TakeFields<'t> =
+    &'t mut dyn FnMut(i64, &[Option<BodyField<'_>>]) -> Result<bool, Problem>;
 
 /// Takes the number and the granted fields of a record.
 pub(in crate::records) type TakeBytes<'t> = &'t mut dyn FnMut(i64, Vec<u8>);
@@ -145,7 +146,7 @@ pub(in crate::records) trait ReadLists {
     ) -> Result<ScannedPart, Problem>;
 }
 
-/// Questions about all records of a source, and one field of each.
+/// Questions about all records of a source, and some fields of each.
 pub(in crate::records) trait ReadFields {
     /// Counts the visible records of which the conditions hold. Reads no body without a condition.
     fn count_matching(
@@ -154,14 +155,14 @@ pub(in crate::records) trait ReadFields {
         conditions: &[Condition],
     ) -> Result<u64, Problem>;
 
-    /// Passes one field of each such record to `take`, in no particular order. No record has a
-    /// field that the caller may not see.
+    /// Passes some fields of each such record to `take`, in no particular order of the records. No
+    /// record has a field that the caller may not see.
     fn field_values(
         &self,
         source: &RecordSource,
         conditions: &[Condition],
-        field: &str,
-        take: TakeField<'_>,
+        fields: &[&str],
+        take: TakeFields<'_>,
     ) -> Result<(), Problem>;
 }
 

@@ -2,12 +2,11 @@
 
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::stored_body::RecordBody;
 use tokio_postgres::Row;
 
 use super::read::{COLUMNS, PgSnapshot, Residue, Where, column, record_row};
 use crate::records::model::{RecordRow, RecordSource, Scan, ScanRange, ScanStart, SortOrder};
-use crate::records::port::{ReadFields, ReadLists, ScannedPart, TakeField};
+use crate::records::port::{ReadFields, ReadLists, ScannedPart, TakeFields};
 
 /// The rows that the first query and the largest query read if each body is looked at.
 const FIRST_ROWS: usize = 64;
@@ -85,17 +84,11 @@ impl ReadFields for PgSnapshot<'_> {
         &self,
         source: &RecordSource,
         conditions: &[Condition],
-        field: &str,
-        take: TakeField<'_>,
+        fields: &[&str],
+        take: TakeFields<'_>,
     ) -> Result<(), Problem> {
-        let is_granted = source.visibility.fields().is_none_or(|fields| fields.contains(field));
         self.each_visible(source, Residue::new(source, conditions), &mut |row, body| {
-            let entry = if is_granted {
-                RecordBody::new(body).field(field).map_err(|_| Problem::Corrupt)?
-            } else {
-                None
-            };
-            take(row.number, entry)
+            take(row.number, &source.fields_of(body, fields)?)
         })
     }
 }

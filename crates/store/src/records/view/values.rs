@@ -1,10 +1,10 @@
-//! Reads of all records that a caller may see: their number, and one field of each.
+//! Reads of all records that a caller may see: their number, and some fields of each.
 
 use std::cmp::Reverse;
 
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::stored_body::{BodyField, RecordBody, StoredValue};
+use stile_domain::records::stored_body::{BodyField, StoredValue};
 
 use super::matching_rows::{MOST_SEARCHED, MatchUse, MatchingRows};
 use super::{LongValueRef, RecordsView};
@@ -12,6 +12,12 @@ use crate::records::model::{RecordRow, RecordSource};
 
 /// The records whose fields are read at once.
 const ROWS_AHEAD: usize = 256;
+
+/// A field of a record: the value, and a reference to it if it is long.
+pub type StoredField<'b> = (StoredValue<'b>, Option<LongValueRef>);
+
+/// Takes fields of a record, `None` for a field that it lacks. Returns whether to continue.
+pub type TakeValues<'t> = &'t mut dyn FnMut(&[Option<StoredField<'_>>]) -> Result<bool, Problem>;
 
 impl RecordsView<'_> {
     /// Counts the visible records of some sources of which the conditions hold, all on fields that
@@ -28,43 +34,53 @@ impl RecordsView<'_> {
         sources.iter().map(count).sum()
     }
 
-    /// Passes one field of each visible record of which the conditions hold to `take`, in no
-    /// particular order, with a reference to the value if it is long. Ends when `take` returns
-    /// `false`.
+    /// Passes some fields of each visible record of which the conditions hold to `take`, in no
+    /// particular order of the records. Ends when `take` returns `false`.
     ///
     /// # Errors
     /// The error of `take` or of the database.
-    pub fn field_values<F>(
+    pub fn field_values(
         &self,
         source: &RecordSource,
         conditions: &[Condition],
-        field: &str,
-        mut take: F,
-    ) -> Result<(), Problem>
-    where
-        F: FnMut(Option<StoredValue<'_>>, Option<LongValueRef>) -> Result<bool, Problem>,
-    {
-        let mut take = |record, entry: Option<BodyField<'_>>| {
-            let long = entry.and_then(|entry| {
-                Some(LongValueRef { record, slot: entry.slot?, value: entry.value.long()? })
-            });
-            take(entry.map(|entry| entry.value), long)
-        };
-        let Some(MatchingRows(rows)) = self.matching(source, conditions)? else {
-            return self.snapshot.field_values(source, conditions, field, &mut take);
-        };
+        fields: &[&str],
+        take: TakeValues<'_>,
+    ) -> Result<(), Problem> {
+        match self.matching(source, conditions)? {
+            Some(MatchingRows(rows)) => self.row_values(source, &rows, fields, take).map(drop),
+            None => {
+                let mut take = |record, entries: &[Option<BodyField<'_>>]| {
+                    take(&stored_fields(record, entries))
+                };
+                self.snapshot.field_values(source, conditions, fields, &mut take)
+            }
+        }
+    }
+
+    /// Passes some fields of these visible records of a source to `take`, as
+    /// [`RecordsView::field_values`] does. Returns whether `take` wants more.
+    ///
+    /// # Errors
+    /// The error of `take` or of the database.
+    pub fn row_values(
+        &self,
+        source: &RecordSource,
+        rows: &[RecordRow],
+        fields: &[&str],
+        take: TakeValues<'_>,
+    ) -> Result<bool, Problem> {
         for some in rows.chunks(ROWS_AHEAD) {
             let records: Vec<_> = some.iter().map(|row| (source, row.number)).collect();
             let mut bodies = Vec::with_capacity(records.len());
             self.snapshot.bodies(&records, &mut |record, body| bodies.push((record, body)))?;
             for (record, body) in &bodies {
-                let entry = RecordBody::new(body).field(field).map_err(|_| Problem::Corrupt)?;
-                if !take(*record, entry)? {
-                    return Ok(());
+                let entries = source.fields_of(body, fields)?;
+                if !take(&stored_fields(*record, &entries))? {
+                    return Ok(false);
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Finds all records of which the conditions hold by the index of values, if they are few.
@@ -99,4 +115,15 @@ impl RecordsView<'_> {
         all.sort_unstable_by_key(|row| Reverse(row.number));
         Ok(Some(all))
     }
+}
+
+fn stored_fields<'b>(
+    record: i64,
+    entries: &[Option<BodyField<'b>>],
+) -> Vec<Option<StoredField<'b>>> {
+    let field = |entry: &BodyField<'b>| {
+        let long = entry.slot.zip(entry.value.long());
+        (entry.value, long.map(|(slot, value)| LongValueRef { record, slot, value }))
+    };
+    entries.iter().map(|entry| entry.as_ref().map(field)).collect()
 }

@@ -45,11 +45,7 @@ impl Oracle<'_> {
             }
             self.allowed(&sources, params)?;
         }
-        let is_field = |name: &str| sources.iter().any(|seen| searches(seen, name));
-        let query = ParsedQuery::parse_with_fields(q, &is_field);
-        if query.terms.is_empty() && !query.excluded.is_empty() {
-            return Err(INVALID);
-        }
+        let query = self.words(&sources, q)?;
         let by_relevance = params.text("order") == Some("relevance");
         let mut hits = Vec::new();
         for (at, seen) in sources.iter().enumerate() {
@@ -96,14 +92,9 @@ impl Oracle<'_> {
             });
             put(&mut meta, "terms", J::of(&counted.collect()));
         }
-        if query.terms.is_empty() {
-            let J::Arr(mut warnings) = meta.take("warnings") else { panic!() };
-            warnings.push(J::of(&json!({
-                "code": "query_without_words", "param": "q",
-                "message": "`q` holds nothing that can be searched for, such as a word, a number or an emoji",
-            })));
-            put(&mut meta, "warnings", J::Arr(warnings));
-        }
+        let J::Arr(mut warnings) = meta.take("warnings") else { panic!() };
+        warnings.extend(word_warnings(&query));
+        put(&mut meta, "warnings", J::Arr(warnings));
         let limit = params.number("limit").unwrap_or(25) as usize;
         Ok(List {
             rows: hits.into_iter().map(|(.., hit)| hit).collect(),
@@ -112,6 +103,36 @@ impl Oracle<'_> {
             changes: false,
         })
     }
+}
+
+impl Oracle<'_> {
+    /// The words of a text that are looked for.
+    pub(crate) fn words(&self, sources: &[Seen<'_>], q: &str) -> Result<ParsedQuery, Refusal> {
+        if !(1..=1024).contains(&q.chars().count()) {
+            return Err(INVALID);
+        }
+        let is_field = |name: &str| sources.iter().any(|seen| searches(seen, name));
+        let query = ParsedQuery::parse_with_fields(q, &is_field);
+        match query.terms.is_empty() && !query.excluded.is_empty() {
+            true => Err(INVALID),
+            false => Ok(query),
+        }
+    }
+}
+
+/// What is said of a text without words. No test draws one with too many.
+pub(crate) fn word_warnings(query: &ParsedQuery) -> Option<J> {
+    query.terms.is_empty().then(|| {
+        J::of(&json!({
+            "code": "query_without_words", "param": "q",
+            "message": "`q` holds nothing that can be searched for, such as a word, a number or an emoji",
+        }))
+    })
+}
+
+/// Whether all words occur in a record.
+pub(crate) fn occurs(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> bool {
+    hit(seen, key, record, query).is_some()
 }
 
 /// The first place of a term, in characters.

@@ -3,12 +3,11 @@
 use rusqlite::params_from_iter;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::stored_body::RecordBody;
 
 use super::super::error::problem;
 use super::{SqliteSnapshot, Where, bytes};
 use crate::records::model::RecordSource;
-use crate::records::port::{ReadFields, TakeField};
+use crate::records::port::{ReadFields, TakeFields};
 
 impl ReadFields for SqliteSnapshot<'_> {
     fn count_matching(
@@ -31,23 +30,18 @@ impl ReadFields for SqliteSnapshot<'_> {
         &self,
         source: &RecordSource,
         conditions: &[Condition],
-        field: &str,
-        take: TakeField<'_>,
+        fields: &[&str],
+        take: TakeFields<'_>,
     ) -> Result<(), Problem> {
         let mut filter = Where::visible(source);
         filter.conditions(conditions)?;
-        let is_granted = source.visibility.fields().is_none_or(|fields| fields.contains(field));
         let table = if self.is_large(source)? { "records NOT INDEXED" } else { "records" };
         let mut query =
             self.prepare(&format!("SELECT id, body FROM {table} WHERE {}", filter.text))?;
         let mut rows = query.query(params_from_iter(&filter.values)).map_err(problem)?;
         while let Some(row) = rows.next().map_err(problem)? {
-            let entry = if is_granted {
-                RecordBody::new(bytes(row, 1)?).field(field).map_err(|_| Problem::Corrupt)?
-            } else {
-                None
-            };
-            if !take(row.get(0).map_err(problem)?, entry)? {
+            let entries = source.fields_of(bytes(row, 1)?, fields)?;
+            if !take(row.get(0).map_err(problem)?, &entries)? {
                 break;
             }
         }

@@ -104,8 +104,8 @@ fn counts_with_a_filter_are_those_of_a_naive_count() {
             let expected = (0..RECORDS).filter(|number| text(*number) == wanted).count() as u64;
             assert_eq!(view.count_matching(&sources, &[is(wanted)])?, expected, "{wanted}");
             let mut seen = 0;
-            view.field_values(&sources[0], &[is(wanted)], "text", |value, _| {
-                seen += u64::from(value.is_some());
+            view.field_values(&sources[0], &[is(wanted)], &["text"], &mut |values| {
+                seen += u64::from(values[0].is_some());
                 Ok(true)
             })?;
             assert_eq!(seen, expected, "{wanted}");

@@ -1,0 +1,304 @@
+//! What an aggregation asks for: the metric, the fields, the groups and their order.
+//!
+//! Parsed from the parameters first, and then compared with what each connection declares.
+
+use stile_domain::records::aggregator::{
+    AggregatePlan, Comparison, GROUP_ORDERS, GroupOrder, Grouping, METRICS, Metric,
+};
+use stile_domain::records::declaration::{Aggregation, TypeSet};
+use stile_domain::records::problem::Problem;
+use stile_domain::records::zone::{Granularity, Zone};
+use stile_store::records::RecordSource;
+
+use crate::context::ReadContext;
+use crate::field_selection;
+use crate::list_response::{MAX_LIMIT, has_record_cursors};
+use crate::parameters::{AboveMax, Parameter, ParameterType, Parameters};
+use crate::search_query::QUERY_TEXT;
+use crate::shared_parameters::{
+    CONNECTION, CONNECTION_ALIAS, CURSOR, CURSORS, FIELD_NAME, FILTER, number,
+};
+
+/// The number of groups of an answer if the request does not say.
+const DEFAULT_GROUPS: u64 = 10;
+/// The most fields that groups are made by, beside one of times.
+const MAX_GROUP_FIELDS: usize = 3;
+
+const _: () = assert!(DEFAULT_GROUPS == 10 && MAX_GROUP_FIELDS == 3);
+
+/// The parameters of an aggregation.
+pub(crate) const PARAMETERS: &[Parameter] = &[
+    Parameter::required(
+        "metric",
+        ParameterType::OneOf(&METRICS),
+        "What to compute. `avg` is rounded to ten places after the point, or as many as the sum has.",
+    ),
+    Parameter::optional(
+        "field",
+        FIELD_NAME,
+        "The field to aggregate; not with `count`. `avg` needs a field that is declared for `sum`.",
+    ),
+    Parameter::optional(
+        "q",
+        QUERY_TEXT,
+        "Only records in which all of these words occur, as in `search`.",
+    ),
+    Parameter::optional(
+        "group_by",
+        ParameterType::RepeatedName { max: MAX_GROUP_FIELDS },
+        "The metric for each value of this field. Repeated up to three times, for each combination of values.",
+    ),
+    Parameter::optional(
+        "group_by_time",
+        FIELD_NAME,
+        "The metric for each span of time, by the time in this field; also together with `group_by`. Needs `granularity`.",
+    ),
+    Parameter::optional(
+        "granularity",
+        ParameterType::OneOf(&Granularity::NAMES),
+        "The length of a span of time, or `hour_of_day` (0 to 23) or `weekday`. Weeks begin on Monday.",
+    ),
+    Parameter::optional(
+        "time_zone",
+        ParameterType::Text { max_bytes: 64 },
+        "The time zone in which days begin: a name of the IANA time zone database; the default is UTC. A date without a time is the same date in every zone.",
+    ),
+    Parameter::optional(
+        "order",
+        ParameterType::OneOf(&GROUP_ORDERS),
+        "The order of groups: by value (of a count, by size) or by key. The default is `key_asc` with `group_by_time`, and else `value_desc`.",
+    ),
+    Parameter::optional(
+        "limit",
+        number(1, MAX_LIMIT, AboveMax::Clamped),
+        "At most this many groups; the default is 10. `other_count` has the number of records in the groups after them, and `next_cursor` continues there.",
+    ),
+    CURSOR,
+    CURSORS,
+    FILTER,
+    CONNECTION,
+    CONNECTION_ALIAS,
+];
+
+/// A field that an aggregation reads.
+pub(crate) struct AggregatedField<'p> {
+    pub(crate) name: &'p str,
+    /// The parameter that names the field.
+    pub(crate) param: &'static str,
+    /// The aggregation that the field must be declared for.
+    aggregation: Aggregation,
+}
+
+/// An aggregation, before it is compared with a declaration.
+pub(crate) struct AggregationRequest<'p> {
+    /// The name of the metric.
+    pub(crate) metric: &'p str,
+    /// The field that is measured; `None` if records are counted.
+    pub(crate) measured: Option<AggregatedField<'p>>,
+    /// The fields by whose values groups are made.
+    pub(crate) by_value: Vec<AggregatedField<'p>>,
+    /// The field by whose times groups are made.
+    pub(crate) by_time: Option<(AggregatedField<'p>, Granularity, Zone)>,
+    pub(crate) order: GroupOrder,
+    /// The most groups of an answer.
+    pub(crate) limit: u64,
+    /// Whether each group has a cursor of its own.
+    pub(crate) has_cursors: bool,
+}
+
+/// How the sources declare the fields of an aggregation.
+pub(crate) struct DeclaredAggregation {
+    pub(crate) plan: AggregatePlan,
+    /// The types of each field, for each source.
+    pub(crate) types: Vec<Vec<TypeSet>>,
+}
+
+impl<'p> AggregationRequest<'p> {
+    pub(crate) fn parse(parameters: &'p Parameters) -> Result<Self, Problem> {
+        let Some(metric) = parameters.text("metric") else {
+            let message = format!("send `metric`: one of {}", METRICS.join(", "));
+            return Problem::refuse("metric", message);
+        };
+        let by_value: Vec<AggregatedField<'p>> = parameters
+            .names("group_by")
+            .unwrap_or_default()
+            .iter()
+            .map(|name| AggregatedField::new(name, "group_by", Aggregation::GroupBy))
+            .collect();
+        let by_time = parse_time(parameters)?;
+        if by_value.is_empty() && by_time.is_none() {
+            let sent = [
+                ("limit", parameters.number("limit").is_some()),
+                ("order", parameters.text("order").is_some()),
+                ("cursor", parameters.text("cursor").is_some()),
+            ];
+            if let Some((name, _)) = sent.into_iter().find(|(_, is_sent)| *is_sent) {
+                let message =
+                    format!("`{name}` is of groups; send `group_by` or `group_by_time` too");
+                return Problem::refuse(name, message);
+            }
+        }
+        let default_order =
+            if by_time.is_some() { GroupOrder::LeastKey } else { GroupOrder::GreatestValue };
+        let order = parameters.text("order").and_then(GroupOrder::named).unwrap_or(default_order);
+        let limit = parameters.number("limit").unwrap_or(DEFAULT_GROUPS);
+        let measured = parse_measured(parameters, metric)?;
+        let has_cursors = has_record_cursors(parameters);
+        Ok(Self { metric, measured, by_value, by_time, order, limit, has_cursors })
+    }
+
+    /// Returns the fields that are read, in the order in which an aggregator takes them.
+    pub(crate) fn fields(&self) -> Vec<&AggregatedField<'p>> {
+        let by_time = self.by_time.as_ref().map(|(field, ..)| field);
+        self.measured.iter().chain(&self.by_value).chain(by_time).collect()
+    }
+
+    pub(crate) fn is_grouped(&self) -> bool {
+        !self.by_value.is_empty() || self.by_time.is_some()
+    }
+
+    /// Compares the request with the declarations of the sources.
+    ///
+    /// # Errors
+    /// [`Problem::FieldNotGranted`], [`Problem::UnknownField`], and [`Problem::InvalidRequest`] for
+    /// a field that a connection does not declare for the aggregation.
+    pub(crate) fn declared(
+        &self,
+        context: ReadContext<'_>,
+        sources: &[RecordSource],
+    ) -> Result<DeclaredAggregation, Problem> {
+        let mut types = vec![Vec::new(); sources.len()];
+        let mut comparison = Comparison::Numbers;
+        for field in self.fields() {
+            let declared = field.declared(context, sources)?;
+            if field.param == "field" {
+                comparison = declared.comparison;
+            }
+            types.iter_mut().zip(declared.types).for_each(|(all, own)| all.push(own));
+        }
+        let metric = match self.metric {
+            "sum" => Metric::Sum,
+            "avg" => Metric::Mean,
+            "min" => Metric::Least(comparison),
+            "max" => Metric::Greatest(comparison),
+            "count_distinct" => Metric::Distinct,
+            _ => Metric::Count,
+        };
+        let by_time = self.by_time.as_ref();
+        let by_time = by_time.map(|(_, part, zone)| Grouping::ByTime(*part, zone.clone()));
+        let by_value = self.by_value.iter().map(|_| Grouping::ByValue);
+        let plan = AggregatePlan { metric, groupings: by_value.chain(by_time).collect() };
+        Ok(DeclaredAggregation { plan, types })
+    }
+}
+
+fn parse_measured<'p>(
+    parameters: &'p Parameters,
+    metric: &str,
+) -> Result<Option<AggregatedField<'p>>, Problem> {
+    let aggregation = match metric {
+        "sum" | "avg" => Aggregation::Sum,
+        "min" => Aggregation::Min,
+        "max" => Aggregation::Max,
+        "count_distinct" => Aggregation::CountDistinct,
+        _ => {
+            return match parameters.text("field") {
+                None => Ok(None),
+                Some(_) => Problem::refuse(
+                    "field",
+                    "`metric=count` counts records and takes no `field`; use `group_by` or `count_distinct`",
+                ),
+            };
+        }
+    };
+    match parameters.text("field") {
+        Some(name) => Ok(Some(AggregatedField::new(name, "field", aggregation))),
+        None => {
+            Problem::refuse("field", format!("`metric={metric}` needs `field`: of which field"))
+        }
+    }
+}
+
+fn parse_time(
+    parameters: &Parameters,
+) -> Result<Option<(AggregatedField<'_>, Granularity, Zone)>, Problem> {
+    let field = parameters.text("group_by_time");
+    let sent = |name: &'static str| match parameters.text(name) {
+        Some(_) if field.is_none() => {
+            Problem::refuse(name, format!("`{name}` is of `group_by_time`; send that too"))
+        }
+        value => Ok(value),
+    };
+    let (granularity, zone) = (sent("granularity")?, sent("time_zone")?.unwrap_or("UTC"));
+    let Some(field) = field else { return Ok(None) };
+    let granularity = granularity.and_then(Granularity::named).ok_or_else(|| {
+        let names = Granularity::NAMES.join(", ");
+        let message = format!("`group_by_time` needs `granularity`, one of {names}");
+        Problem::invalid("granularity", message)
+    })?;
+    let zone = Zone::named(zone).ok_or_else(|| {
+        let message =
+            "`time_zone` must be a name of the IANA time zone database such as Europe/Berlin";
+        Problem::invalid("time_zone", message)
+    })?;
+    let field = AggregatedField::new(field, "group_by_time", Aggregation::GroupByTime);
+    Ok(Some((field, granularity, zone)))
+}
+
+/// How the sources declare a field.
+struct DeclaredTypes {
+    /// The types in each source.
+    types: Vec<TypeSet>,
+    /// How values compare, the same in all sources.
+    comparison: Comparison,
+}
+
+impl<'p> AggregatedField<'p> {
+    fn new(name: &'p str, param: &'static str, aggregation: Aggregation) -> Self {
+        Self { name, param, aggregation }
+    }
+
+    /// Returns the types of the field, if the caller may name it and every connection declares it
+    /// for the aggregation.
+    fn declared(
+        &self,
+        context: ReadContext<'_>,
+        sources: &[RecordSource],
+    ) -> Result<DeclaredTypes, Problem> {
+        let Self { name: field, param, aggregation } = self;
+        field_selection::check_nameable(context, sources, field, param)?;
+        let (mut types, mut comparisons) = (Vec::new(), Vec::new());
+        for source in sources {
+            let declaration = context.declarations.get(source)?;
+            if let Some(field) =
+                declaration.field(field).filter(|field| field.aggregations.contains(aggregation))
+            {
+                types.push(field.types);
+                comparisons.push(match field.format {
+                    Some(_) => Comparison::Times,
+                    None => Comparison::Numbers,
+                });
+            }
+        }
+        let name = aggregation.name();
+        let compares = matches!(aggregation, Aggregation::Min | Aggregation::Max);
+        match comparisons.first() {
+            None => {
+                let message = format!(
+                    "`{field}` is not declared for `{name}`; the schema says which fields are"
+                );
+                Problem::refuse(param, message)
+            }
+            Some(first)
+                if types.len() < sources.len()
+                    || compares && comparisons.iter().any(|other| other != first) =>
+            {
+                let message = format!(
+                    "connections declare `{field}` differently for `{name}`; send `connection_id`"
+                );
+                Problem::refuse(param, message)
+            }
+            Some(first) => Ok(DeclaredTypes { types, comparison: *first }),
+        }
+    }
+}
