@@ -41,7 +41,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     Parameter::optional(
         "q",
         QUERY_TEXT,
-        "Only records in which all of these words occur, as in `search`.",
+        "Only records in which all of these words occur, as in a search.",
     ),
     Parameter::optional(
         "group_by",

@@ -1,8 +1,8 @@
 //! Aggregates over the records of a stream: counts, sums, means, extremes and numbers of distinct
 //! values, of all records or of each group of them.
 //!
-//! An [`Aggregator`] takes the fields of one record after another. The order of the records does not
-//! change the result. A value counts only if it has a type that the field is declared with. A field
+//! An [`Aggregator`] takes the fields of one record after another. The order of the records does
+//! not change the result. A value counts only if it has a type that the field is declared with. A field
 //! that is absent, null, an array, an object or of another type counts as having no value. Integers
 //! and other numbers are one type here. A value that a record has and that does not count is left
 //! out, and the aggregator says how many of a field are, with one of them as an example.
@@ -164,7 +164,7 @@ pub type GroupId = [u8; 16];
 
 /// The values of one field that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct LeftOutValues {
     /// The number of records with such a value.
     pub values: u64,
     /// One of the values: a text, or else its JSON. `None` if all are kept in pieces.
@@ -193,7 +193,7 @@ pub struct Aggregator {
     /// The groups with a value, and the distinct values in all groups.
     distinct: usize,
     group_bytes: usize,
-    left_out: Vec<LeftOut>,
+    left_out: Vec<LeftOutValues>,
 }
 
 /// What is known of one group so far.
@@ -230,7 +230,7 @@ impl Aggregator {
             groups: HashMap::new(),
             distinct: 0,
             group_bytes: 0,
-            left_out: vec![LeftOut::default(); fields],
+            left_out: vec![LeftOutValues::default(); fields],
         }
     }
 
@@ -293,7 +293,7 @@ impl Aggregator {
 
     /// Returns the values of each field that were left out: of the measured field first, then of
     /// the field of each grouping.
-    pub fn left_out(&self) -> &[LeftOut] {
+    pub fn left_out(&self) -> &[LeftOutValues] {
         &self.left_out
     }
 
@@ -468,7 +468,7 @@ impl RecordGroup {
     }
 }
 
-impl LeftOut {
+impl LeftOutValues {
     /// Counts a value that does not count. A record without a value leaves nothing out.
     fn note(&mut self, value: Option<StoredValue<'_>>) {
         let Some(value) = value.filter(|value| *value != StoredValue::Null) else { return };
@@ -730,7 +730,7 @@ mod tests {
         assert_eq!(page.others, 1);
         let distinct = tally(&plan(Metric::Distinct, vec![]), &values);
         assert_eq!(distinct.value(), MeasuredValue::Whole(4));
-        assert_eq!(distinct.left_out(), [LeftOut { values: 1, example: Some("[1]".into()) }]);
+        assert_eq!(distinct.left_out(), [LeftOutValues { values: 1, example: Some("[1]".into()) }]);
     }
 
     #[test]
@@ -748,7 +748,7 @@ mod tests {
         for value in numbers {
             only.add(0, &[value; 2]).unwrap();
         }
-        let left_out = LeftOut { values: 1, example: Some("9".into()) };
+        let left_out = LeftOutValues { values: 1, example: Some("9".into()) };
         assert_eq!(only.left_out(), [left_out.clone(), left_out]);
         let page = only.groups(GroupOrder::LeastKey, None, 10).unwrap();
         let last = page.groups.last().unwrap();

@@ -263,8 +263,8 @@ impl DecimalSum {
         plain_digits(is_negative, &digits, places)
     }
 
-    /// Formats the sum divided by a number of parts, rounded to ten places after the point, or to as
-    /// many as the sum has. A half is rounded away from zero. `None` for no parts.
+    /// Formats the sum divided by a number of parts, rounded to ten places after the point, or to
+    /// as many as the sum has. A half is rounded away from zero. `None` for no parts.
     pub fn mean(&self, parts: u64) -> Option<String> {
         let divisor = u128::from(parts);
         let (is_negative, mut digits, places) = self.parts();

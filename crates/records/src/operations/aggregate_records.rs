@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::aggregator::{
-    AggregateOverflow, Aggregator, GroupKey, GroupPage, LeftOut, MeasuredValue, RecordGroup,
+    AggregateOverflow, Aggregator, GroupKey, GroupPage, LeftOutValues, MeasuredValue, RecordGroup,
 };
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::{CursorProblem, Problem};
@@ -220,9 +220,12 @@ fn cursor_binding(context: ReadContext<'_>, target: &RequestTarget) -> Binding {
 }
 
 /// Returns a warning for each field with values that do not count.
-fn left_out_warnings(requested: &AggregationRequest<'_>, left_out: &[LeftOut]) -> Vec<Json> {
+fn left_out_warnings(requested: &AggregationRequest<'_>, left_out: &[LeftOutValues]) -> Vec<Json> {
     let granularity = requested.by_time.as_ref().map(|(_, granularity, _)| *granularity);
-    let warning = |(field, LeftOut { values, example }): (&AggregatedField<'_>, &LeftOut)| {
+    let warning = |(field, LeftOutValues { values, example }): (
+        &AggregatedField<'_>,
+        &LeftOutValues,
+    )| {
         let fault = match (field.param, granularity) {
             ("group_by_time", Some(Granularity::HourOfDay)) => "that has no time of the day",
             ("group_by_time", _) => "that is not a time",

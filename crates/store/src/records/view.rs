@@ -26,7 +26,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::pieces::{self, CharRange, PIECE_CHARS};
 use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::sealed_cursor::{Binding, ListCursor};
-use stile_domain::records::stored_body::{BodyField, LongValue, RecordBody};
+use stile_domain::records::stored_body::{BodyField, LongValue, RecordBody, StoredValue};
 
 use super::grants::Authority;
 use super::model::{
@@ -36,7 +36,6 @@ use super::port::Snapshot;
 use super::seal::Seals;
 use kept_ahead::ReadAhead;
 pub(super) use list_walk::{ListPosition, ListWalk};
-pub use values::{StoredField, TakeValues};
 
 /// One moment of the database, as one caller may see it. Every method can fail with the error of
 /// the database.
@@ -85,6 +84,12 @@ pub struct LongValueRef {
     /// The size and the digest of the value.
     pub value: LongValue,
 }
+
+/// A field of a record: the value, and a reference to it if it is long.
+pub type StoredField<'b> = (StoredValue<'b>, Option<LongValueRef>);
+
+/// Takes fields of a record, `None` for a field that it lacks. Returns whether to continue.
+pub type TakeValues<'t> = &'t mut dyn FnMut(&[Option<StoredField<'_>>]) -> Result<bool, Problem>;
 
 impl<'c> RecordsView<'c> {
     pub(super) fn new(

@@ -4,20 +4,14 @@ use std::cmp::Reverse;
 
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::stored_body::{BodyField, StoredValue};
+use stile_domain::records::stored_body::BodyField;
 
 use super::matching_rows::{MOST_SEARCHED, MatchUse, MatchingRows};
-use super::{LongValueRef, RecordsView};
+use super::{LongValueRef, RecordsView, StoredField, TakeValues};
 use crate::records::model::{RecordRow, RecordSource};
 
 /// The records whose fields are read at once.
 const ROWS_AHEAD: usize = 256;
-
-/// A field of a record: the value, and a reference to it if it is long.
-pub type StoredField<'b> = (StoredValue<'b>, Option<LongValueRef>);
-
-/// Takes fields of a record, `None` for a field that it lacks. Returns whether to continue.
-pub type TakeValues<'t> = &'t mut dyn FnMut(&[Option<StoredField<'_>>]) -> Result<bool, Problem>;
 
 impl RecordsView<'_> {
     /// Counts the visible records of some sources of which the conditions hold, all on fields that

@@ -1,4 +1,4 @@
-//! Reads of all records of a source: their number, and one field of each.
+//! Reads of all records of a source: their number, and some fields of each.
 
 use rusqlite::params_from_iter;
 use stile_domain::records::filter::Condition;

@@ -42,7 +42,7 @@ fn paged(view: &RecordsView<'_>, text: &str, limit: usize) -> Vec<(usize, Option
             limit,
         };
         let page = view.find_text(&sources, search, &|| Ok(())).unwrap();
-        after = page.hits.last().and_then(|hit| view.search_position(&sources, hit));
+        after = page.hits.last().and_then(|hit| view.search_position(&sources, hit, None));
         found.extend(
             page.hits.iter().map(|hit| (hit.row.key.parse().unwrap(), hit.matches[0].position)),
         );
