@@ -362,7 +362,8 @@ fn record_text(
         below += &format!("\n{} ({shown} of {total} fields shown)", whole.line());
         links.push(whole.link());
     }
-    head.extend([" {", &fields, "}", &below]);
+    let marks = record.metadata.get("not_as_declared").map(|own| format!(" not_as_declared={own}"));
+    head.extend([" {", &fields, "}", marks.as_deref().unwrap_or_default(), &below]);
     Ok((head, links))
 }
 

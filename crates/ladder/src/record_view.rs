@@ -28,6 +28,8 @@ use super::exact_numbers::numbers_are_exact;
 use super::record_reference::non_empty_connection;
 use super::wire;
 
+/// The most bytes of the marks of fields that do not have the declared type.
+const MAX_MARKS_BYTES: usize = 512;
 /// The most levels of arrays and objects in a value that is shown as such. Parsers stop at 64 or
 /// 128 levels, and an answer adds some.
 const MAX_SHOWN_DEPTH: usize = 32;
@@ -115,6 +117,7 @@ pub(super) struct WireRecord<'a> {
     emitted_at: Option<Json>,
     deleted: Option<bool>,
     deleted_at: Option<Json>,
+    not_as_declared: Option<Json>,
 }
 
 /// The members of `data`, in their order and spelling.
@@ -187,6 +190,8 @@ impl RecordView {
         put("emitted_at", record.emitted_at);
         put("deleted", record.deleted.map(Json::from));
         put("deleted_at", record.deleted_at);
+        let is_short = |marks: &Json| json_len(marks) <= MAX_MARKS_BYTES;
+        put("not_as_declared", record.not_as_declared.filter(is_short));
         let mut previews = record.previews;
         let is_deleted = record.deleted == Some(true);
         let data = record.data.or_else(|| is_deleted.then(WireData::default));

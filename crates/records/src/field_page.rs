@@ -12,6 +12,7 @@ use stile_store::records::{LoadedRecord, RecordRow, RecordSource};
 use crate::context::ReadContext;
 use crate::parameters::Parameters;
 use crate::response_sink::{ResponseSink, write_json_string};
+use crate::type_marks::TypeMarks;
 use crate::value_preview::ValuePreview;
 
 /// Where a request cuts values and records.
@@ -97,7 +98,8 @@ struct RemainingFields {
 
 impl FieldPage {
     /// Reads the page of a record's fields that the limits describe; `None` if the request sets no
-    /// limit in bytes. `entries` are the fields that the caller may see and has selected.
+    /// limit in bytes. `entries` are the fields that the caller may see and has selected. Marks the
+    /// fields of the page that do not have the declared type.
     ///
     /// # Errors
     /// [`Problem::InvalidFieldsCursor`]; what the database reports.
@@ -105,11 +107,15 @@ impl FieldPage {
         context: ReadContext<'_>,
         (source, row, loaded): (&RecordSource, &RecordRow, &'b LoadedRecord),
         limits: &PreviewLimits,
-        mut entries: impl Iterator<Item = Result<BodyField<'b>, Problem>>,
+        (mut entries, marks): (
+            impl Iterator<Item = Result<BodyField<'b>, Problem>>,
+            &mut TypeMarks,
+        ),
     ) -> Result<Option<Self>, Problem> {
         let (Some(max_bytes), Some(chars)) = (limits.record_bytes, limits.value_chars) else {
             return Ok(None);
         };
+        let declaration = context.declarations.get(source)?;
         let (stream, connection) = (source.stream().as_str(), source.connection().as_str());
         let binding = || {
             let caller = context.view.caller();
@@ -129,6 +135,7 @@ impl FieldPage {
                 let value = ValuePreview::load(context, loaded, &entry, chars)?;
                 let field = PageField { name: entry.name.to_owned(), value };
                 if page.try_add(field, max_bytes) {
+                    marks.check(&declaration, &entry);
                     names.push(entry.name);
                     continue;
                 }

@@ -46,6 +46,7 @@ mod stream_description;
 #[cfg(test)]
 pub(crate) mod test_store;
 pub mod token_issuer;
+mod type_marks;
 mod value_preview;
 
 pub use service::RecordService;

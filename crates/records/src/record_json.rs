@@ -10,6 +10,7 @@ use crate::context::ReadContext;
 use crate::field_page::{FieldPage, PreviewLimits};
 use crate::field_text::FieldText;
 use crate::response_sink::{ResponseSink, write_json_string};
+use crate::type_marks::TypeMarks;
 use crate::value_preview::ValuePreview;
 
 /// How much of a record is written.
@@ -36,7 +37,9 @@ pub(crate) fn write_record(
         let entries = loaded.body().entries().map(|entry| entry.map_err(|_| Problem::Corrupt));
         entries.filter(|entry| entry.as_ref().map_or(true, |entry| is_selected(entry.name)))
     };
-    let page = FieldPage::load(context, (source, row, &loaded), options.limits, entries())?;
+    let mut marks = TypeMarks::default();
+    let read = (source, row, &loaded);
+    let page = FieldPage::load(context, read, options.limits, (entries(), &mut marks))?;
     out.write("{\"object\":\"record\",\"id\":");
     write_json_string(out, &row.key);
     let stream = source.stream();
@@ -47,8 +50,14 @@ pub(crate) fn write_record(
     ));
     match page {
         Some(page) => page.write(out),
-        None => write_fields(context, &loaded, entries(), options.limits.value_chars, out)?,
+        None => {
+            let declaration = context.declarations.get(source)?;
+            let entries = entries()
+                .inspect(|entry| entry.iter().for_each(|own| marks.check(&declaration, own)));
+            write_fields(context, &loaded, entries, options.limits.value_chars, out)?;
+        }
     }
+    marks.write(out);
     Ok(())
 }
 

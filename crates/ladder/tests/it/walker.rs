@@ -678,7 +678,8 @@ fn item_in_text(tool: &str, rest: &str, first: Option<&str>) -> RecordPage {
     let mut page = RecordPage { id: id.to_owned(), ..RecordPage::default() };
     if tool == "query_records" && rest.starts_with('{') {
         let (fields, rest) = lines::json_at_start(rest).unwrap();
-        assert_eq!(rest, "");
+        let marks = rest.strip_prefix(" not_as_declared=").map(lines::json_at_start);
+        assert_eq!(marks.map_or(rest, |marks| marks.unwrap().1), "");
         page.fields = fields.as_object().unwrap().clone();
     } else if let (Some(rest), true) = (rest.strip_suffix(" complete"), tool == "search") {
         // A title may contain ` field=`. It is JSON, and comes first.

@@ -74,7 +74,7 @@ impl DeclaredField {
                 StringFormat::DateTime => "a date and time".to_owned(),
             };
         }
-        let names: Vec<&str> = self
+        let mut names: Vec<&str> = self
             .types
             .iter()
             .filter(|&kind| kind != JsonType::Null)
@@ -86,7 +86,9 @@ impl DeclaredField {
                 JsonType::Object | JsonType::Null => "an object",
             })
             .collect();
-        names.join(" or ")
+        // A whole number is a number.
+        names.dedup();
+        if names.is_empty() { "null".to_owned() } else { names.join(" or ") }
     }
 }
 

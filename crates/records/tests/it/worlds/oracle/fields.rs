@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::value::FieldValue;
 
-use super::super::model::Decl;
+use super::super::model::{Decl, FieldDecl, time_of_text};
 use super::{
     EMITTED, INVALID, J, Params, Rec, Refusal, Seen, Source, digest_of, is_binary, put, text_of,
 };
@@ -119,11 +119,60 @@ pub(crate) fn shown(
     if !previews.is_empty() {
         put(&mut shown, "previews", J::of(&Json::Object(previews)));
     }
+    let marks: Map<String, Json> = left[..fitting]
+        .iter()
+        .filter_map(|told| {
+            let field = seen.source.decl.field(told.name)?;
+            let own = record.field(told.name)?;
+            (!admits(field, own)).then(|| (told.name.to_owned(), declared(field).into()))
+        })
+        .take(16)
+        .collect();
+    if !marks.is_empty() {
+        put(&mut shown, "not_as_declared", J::of(&Json::Object(marks)));
+    }
     if fitting < left.len() {
         let more = json!({ "shown": cut.before + fitting, "total": all.len() });
         put(&mut shown, "more_fields", J::of(&more));
     }
     shown
+}
+
+/// Whether a value has the declared type and is a time where one is declared.
+fn admits(field: &FieldDecl, value: &FieldValue) -> bool {
+    let has = |kinds: &[&str]| field.types().iter().any(|kind| kinds.contains(kind));
+    match value {
+        FieldValue::Null => true,
+        FieldValue::Bool(_) => has(&["boolean"]),
+        FieldValue::Number(_) => has(&["number", "integer"]),
+        FieldValue::Text(text) => {
+            has(&["string"]) && (!field.is_time() || time_of_text(text).is_some())
+        }
+        // What a long value is, is not looked at.
+        FieldValue::Json(json) if json.len() > 1024 => has(&["array", "object"]),
+        FieldValue::Json(json) if json.starts_with('[') => has(&["array"]),
+        FieldValue::Json(_) => has(&["object"]),
+    }
+}
+
+/// The declared type in words.
+fn declared(field: &FieldDecl) -> String {
+    if field.is_time() {
+        let is_date = field.schema["format"] == "date";
+        return if is_date { "a date" } else { "a date and time" }.to_owned();
+    }
+    let words = [
+        ("text", &["string"][..]),
+        ("a number", &["number", "integer"]),
+        ("true or false", &["boolean"]),
+        ("a list", &["array"]),
+        ("an object", &["object"]),
+    ];
+    let types = field.types();
+    let has = |kinds: &[&str]| kinds.iter().any(|kind| types.contains(kind));
+    let words: Vec<&str> =
+        words.iter().filter(|(_, kinds)| has(kinds)).map(|(word, _)| *word).collect();
+    if words.is_empty() { "null".to_owned() } else { words.join(" or ") }
 }
 
 /// The bytes of the members of `data` and of `previews`, with the commas between them.
