@@ -159,10 +159,10 @@ impl<W: AllowedWords> JsonSchema for OneOf<W> {
 pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
     let schema = json!({
         "type": "object",
-        "description": "Field to value, or to {gte,gt,lte,lt}. Fields as `schema` shows them.",
+        "description": "Field to value, to a list of which one must match, to null (absent), or to {gte,gt,lte,lt,exists}. Fields as `schema` shows them.",
         "additionalProperties": { "anyOf": [
-            { "type": "string" }, { "type": "number" }, { "type": "boolean" },
-            { "type": "object", "properties": { "gte": {}, "gt": {}, "lte": {}, "lt": {} }, "additionalProperties": false }
+            { "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "null" }, { "type": "array", "items": {} },
+            { "type": "object", "properties": { "gte": {}, "gt": {}, "lte": {}, "lt": {}, "exists": {} }, "additionalProperties": false }
         ] }
     });
     Schema::try_from(schema).unwrap_or_default()
@@ -188,8 +188,8 @@ pub(super) fn filter_parameters(
     filter: Option<&Json>,
 ) -> Result<Vec<(String, String)>, LadderError> {
     let wrong = || {
-        let form = "`filter` is an object: {\"author\":\"ann\"} or {\"sent_at\":{\"gte\":\"2026-01-01\",\"lt\":\"2026-02-01\"}}, \
-                    with plain field names and text, numbers or booleans; \
+        let form = "`filter` is an object: {\"author\":\"ann\"}, {\"author\":[\"ann\",\"bob\"]}, {\"author\":null} \
+                    or {\"sent_at\":{\"gte\":\"2026-01-01\",\"lt\":\"2026-02-01\"}}, with plain field names and text, numbers or booleans; \
                     long numbers as text, as in {\"n\":\"100000000000000000001\"}, since they would be rounded";
         LadderError::call("invalid_filter", "filter", form)
     };
@@ -203,11 +203,20 @@ pub(super) fn filter_parameters(
         match condition {
             Json::Object(ranges) if !ranges.is_empty() => {
                 for (operator, value) in ranges {
-                    let known = ["gte", "gt", "lte", "lt"].contains(&operator.as_str());
+                    let known = match operator.as_str() {
+                        "exists" => value.is_boolean(),
+                        operator => ["gte", "gt", "lte", "lt"].contains(&operator),
+                    };
                     let value = scalar(value).filter(|_| known).ok_or_else(wrong)?;
                     pairs.push((format!("filter[{field}][{operator}]"), value));
                 }
             }
+            Json::Array(values) if !values.is_empty() => {
+                for value in values {
+                    pairs.push((format!("filter[{field}][in]"), scalar(value).ok_or_else(wrong)?));
+                }
+            }
+            Json::Null => pairs.push((format!("filter[{field}][exists]"), "false".to_owned())),
             value => pairs.push((format!("filter[{field}]"), scalar(value).ok_or_else(wrong)?)),
         }
     }
@@ -238,7 +247,8 @@ mod tests {
     #[test]
     fn a_filter_becomes_parameters_or_is_refused() {
         let pairs = |filter: Json| filter_parameters(Some(&filter));
-        let good = json!({ "a": "x", "b": 7, "c": true, "d": { "gte": "2026", "lt": 3 }, "e": 1.5e9, "f": u64::MAX });
+        let good = json!({ "a": "x", "b": 7, "c": true, "d": { "gte": "2026", "lt": 3 }, "e": 1.5e9, "f": u64::MAX,
+            "g": ["x", 1], "h": null, "i": { "exists": true } });
         let text = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(
             pairs(good),
@@ -250,6 +260,10 @@ mod tests {
                 text("filter[d][lt]", "3"),
                 text("filter[e]", "1500000000.0"),
                 text("filter[f]", "18446744073709551615"),
+                text("filter[g][in]", "x"),
+                text("filter[g][in]", "1"),
+                text("filter[h][exists]", "false"),
+                text("filter[i][exists]", "true"),
             ])
         );
         assert_eq!(filter_parameters(None), Ok(Vec::new()));
@@ -262,12 +276,13 @@ mod tests {
             json!({ "a": {} }),
             json!({ "a": { "ne": 1 } }),
             json!({ "a": { "gte": {} } }),
-            json!({ "a": null }),
+            json!({ "a": { "exists": "true" } }),
             json!({ "a": 123_456_789.012_345_67 }),
             json!({ "a": 1e20 }),
             json!({ "a": { "gte": -9_007_199_254_740_992.0 } }),
             serde_json::from_str(r#"{"a":100000000000000000001}"#).unwrap(),
-            json!({ "a": ["x"] }),
+            json!({ "a": [] }),
+            json!({ "a": [["x"]] }),
         ] {
             let error = pairs(bad.clone()).unwrap_err().to_json();
             assert_eq!(error["code"], "invalid_filter", "{bad}");

@@ -13,7 +13,7 @@ use stile_domain::records::problem::Problem;
 use stile_store::records::RecordSource;
 
 use crate::context::ReadContext;
-use crate::parameters::FilterParameter;
+use crate::parameters::{FilterComparison, FilterParameter};
 
 /// Returns the requested fields and those required fields that the caller may see; `None` for all.
 ///
@@ -101,33 +101,38 @@ fn field_test(declaration: &Declaration, filter: &FilterParameter) -> Result<Fie
     let invalid = |message: String| Problem::invalid(&filter.param, message);
     let name = &filter.field;
     let field = declaration.field(name);
-    let Some(operator) = filter.operator else {
+    let FilterComparison::Range(operator, bound) = &filter.comparison else {
         if !field.is_some_and(|field| field.filterable) {
             return Err(invalid(format!(
                 "`{name}` cannot be filtered by; the schema says which fields can"
             )));
         }
-        return Ok(FieldTest::Is(filter.value.clone()));
+        return Ok(match &filter.comparison {
+            FilterComparison::In(values) => FieldTest::IsAny(values.iter().cloned().collect()),
+            FilterComparison::Exists(wanted) => FieldTest::Exists(*wanted),
+            FilterComparison::Is(value) | FilterComparison::Range(_, value) => {
+                FieldTest::Is(value.clone())
+            }
+        });
     };
-    let Some(field) = field.filter(|field| field.operators.contains(&operator)) else {
+    let Some(field) = field.filter(|field| field.operators.contains(operator)) else {
         return Err(invalid(format!(
             "`{name}` cannot be filtered by a range with {}; the schema says which fields can",
             operator.name()
         )));
     };
-    Ok(FieldTest::Range(operator, range_bound(field, filter).map_err(invalid)?))
+    Ok(FieldTest::Range(*operator, range_bound(field, &filter.param, bound).map_err(invalid)?))
 }
 
-fn range_bound(field: &DeclaredField, filter: &FilterParameter) -> Result<RangeBound, String> {
-    let param = &filter.param;
+fn range_bound(field: &DeclaredField, param: &str, bound: &str) -> Result<RangeBound, String> {
     if field.format.is_some() {
-        let time = Instant::parse(&filter.value);
+        let time = Instant::parse(bound);
         return time.map(RangeBound::Time).ok_or_else(|| {
             format!("`{param}` must be a date or a time such as 2026-01-31 or 2026-01-31T12:00:00Z")
         });
     }
-    if is_number(&filter.value) {
-        Ok(RangeBound::Number(filter.value.clone()))
+    if is_number(bound) {
+        Ok(RangeBound::Number(bound.to_owned()))
     } else {
         Err(format!("`{param}` must be a number such as 12 or -0.5"))
     }

@@ -72,7 +72,7 @@ pub enum ParameterType {
     },
     /// `name[relation]=number`, from 1 on.
     RelationLimits,
-    /// `name[field]=value` and `name[field][op]=value`.
+    /// `name[field]=value` and `name[field][op]=value`, where `in` is repeated.
     Conditions,
 }
 
@@ -94,17 +94,40 @@ pub enum NumberError {
     InvalidWindow,
 }
 
+/// What a condition compares a field with, as the request spells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FilterComparison {
+    /// The field equals this value.
+    Is(String),
+    /// The field equals one of these values.
+    In(Vec<String>),
+    /// The field is on this side of a bound.
+    Range(RangeOperator, String),
+    /// The field has a value, or has none.
+    Exists(bool),
+}
+
 /// A condition as the request spells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterParameter {
     /// The name of the field.
     pub field: String,
-    /// The comparison; `None` for equality.
-    pub operator: Option<RangeOperator>,
-    /// The value to compare with.
-    pub value: String,
+    /// What the field is compared with.
+    pub comparison: FilterComparison,
     /// The parameter's name with its brackets, for an error.
     pub param: String,
+}
+
+impl FilterComparison {
+    /// Returns the name of the operator in a request; `None` for equality.
+    fn operator(&self) -> Option<&'static str> {
+        match self {
+            Self::Is(_) => None,
+            Self::In(_) => Some("in"),
+            Self::Range(operator, _) => Some(operator.name()),
+            Self::Exists(_) => Some("exists"),
+        }
+    }
 }
 
 /// A number that was above its maximum and was lowered to it.
@@ -203,8 +226,13 @@ impl Parameters {
 
     /// Returns each condition as a text, to bind a cursor to.
     pub fn condition_texts(&self) -> Vec<String> {
-        let text = |FilterParameter { field, operator, value, .. }: &FilterParameter| {
-            format!("{:?}", (field, operator.map(RangeOperator::name), value))
+        let text = |FilterParameter { field, comparison, .. }: &FilterParameter| {
+            let value = match comparison {
+                FilterComparison::Is(value) | FilterComparison::Range(_, value) => value.clone(),
+                FilterComparison::In(values) => format!("{values:?}"),
+                FilterComparison::Exists(wanted) => wanted.to_string(),
+            };
+            format!("{:?}", (field, comparison.operator(), value))
         };
         self.conditions.iter().map(text).collect()
     }
@@ -308,25 +336,47 @@ impl Parameters {
     fn add_condition(&mut self, name: &'static str, key: &str, value: &str) -> Result<(), Problem> {
         let wrong = || {
             let message = format!(
-                "`{name}` is written `{name}[field]=value` or `{name}[field][gte]=value`, with gte, gt, lte or lt"
+                "`{name}` is written `{name}[field]=value` or `{name}[field][gte]=value`, with gte, gt, lte, lt, in (repeated) or exists (true or false)"
             );
             Problem::invalid(name, message)
         };
         let inside = bracketed(name, key).ok_or_else(wrong)?;
-        let ranged = RangeOperator::ALL.into_iter().find_map(|operator| {
-            Some((inside.strip_suffix(operator.name())?.strip_suffix("][")?, Some(operator)))
-        });
-        let (field, operator) = ranged.unwrap_or((inside, None));
+        let with = |operator: &str| inside.strip_suffix(operator)?.strip_suffix("][");
+        let ranged = RangeOperator::ALL
+            .into_iter()
+            .find_map(|operator| Some((with(operator.name())?, operator)));
+        let (field, comparison) = match (ranged, with("in"), with("exists")) {
+            (Some((field, operator)), ..) => {
+                (field, FilterComparison::Range(operator, value.to_owned()))
+            }
+            (_, Some(field), _) => (field, FilterComparison::In(vec![value.to_owned()])),
+            (_, _, Some(field)) => {
+                (field, FilterComparison::Exists(value.parse().map_err(|_| wrong())?))
+            }
+            _ => (inside, FilterComparison::Is(value.to_owned())),
+        };
         if field.is_empty() || self.conditions.len() >= MAX_CONDITIONS {
             return Err(wrong());
         }
-        if self.conditions.iter().any(|own| own.field == field && own.operator == operator) {
-            return Problem::refuse(name, format!("`{key}` was sent twice; send it once"));
+        let is_same = |own: &&mut FilterParameter| {
+            own.field == field && own.comparison.operator() == comparison.operator()
+        };
+        match self.conditions.iter_mut().find(is_same).map(|own| &mut own.comparison) {
+            None => {}
+            Some(FilterComparison::In(known)) => {
+                if known.len() >= MAX_CONDITIONS {
+                    return Err(wrong());
+                }
+                known.push(value.to_owned());
+                return Ok(());
+            }
+            Some(_) => {
+                return Problem::refuse(name, format!("`{key}` was sent twice; send it once"));
+            }
         }
         self.conditions.push(FilterParameter {
             field: field.to_owned(),
-            operator,
-            value: value.to_owned(),
+            comparison,
             param: key.to_owned(),
         });
         Ok(())
@@ -408,12 +458,22 @@ mod tests {
             ("filter[gte]", "3"),
         ])
         .unwrap();
-        let conditions: Vec<(&str, Option<RangeOperator>)> =
-            parsed.conditions().iter().map(|own| (own.field.as_str(), own.operator)).collect();
-        assert_eq!(
-            conditions,
-            [("a", None), ("a", Some(RangeOperator::Gte)), ("x[y]", None), ("gte", None)]
-        );
+        let conditions: Vec<(&str, Option<&str>)> = parsed
+            .conditions()
+            .iter()
+            .map(|own| (own.field.as_str(), own.comparison.operator()))
+            .collect();
+        assert_eq!(conditions, [("a", None), ("a", Some("gte")), ("x[y]", None), ("gte", None)]);
+        let parsed = parse(&[
+            ("filter[a][in]", "1"),
+            ("filter[a][in]", "2"),
+            ("filter[b][exists]", "false"),
+        ]);
+        let parsed = parsed.unwrap();
+        let comparisons: Vec<&FilterComparison> =
+            parsed.conditions().iter().map(|own| &own.comparison).collect();
+        let values = FilterComparison::In(vec!["1".to_owned(), "2".to_owned()]);
+        assert_eq!(comparisons, [&values, &FilterComparison::Exists(false)]);
     }
 
     #[test]

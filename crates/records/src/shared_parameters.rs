@@ -31,7 +31,7 @@ pub(crate) const FIELDS: Parameter = Parameter::optional(
 pub(crate) const FILTER: Parameter = Parameter::optional(
     "filter",
     ParameterType::Conditions,
-    "Only records that match: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt. The declaration says which filters a field allows.",
+    "Only records that match: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt; `filter[field][in]=value`, repeated, for one of several values; `filter[field][exists]=false` for records without a value. The declaration says which filters a field allows.",
 );
 pub(crate) const PREVIEW: Parameter = Parameter::optional(
     "preview_chars",

@@ -30,6 +30,10 @@ pub enum RangeBound {
 pub enum FieldTest {
     /// The scalar equals this one.
     Is(String),
+    /// The scalar equals one of these.
+    IsAny(BTreeSet<String>),
+    /// The field has a value that is not `null`, or has none.
+    Exists(bool),
     /// The scalar refers to one of these record keys, see [`referenced_key`].
     RefersToAny(BTreeSet<String>),
     /// The scalar lies on this side of the bound.
@@ -48,8 +52,7 @@ pub struct Condition {
 /// Whether a record fulfils all conditions.
 pub fn all_hold(conditions: &[Condition], body: RecordBody<'_>) -> Result<bool, DamagedBody> {
     for condition in conditions {
-        let Some(entry) = body.field(&condition.field)? else { return Ok(false) };
-        if !condition.test.holds(&entry) {
+        if !condition.test.holds(body.field(&condition.field)?.as_ref()) {
             return Ok(false);
         }
     }
@@ -62,26 +65,23 @@ pub fn record_time(body: RecordBody<'_>, field: &str) -> Result<Option<Instant>,
 }
 
 impl FieldTest {
-    fn holds(&self, entry: &BodyField<'_>) -> bool {
+    /// Whether the test holds of a field, `None` if the record lacks it.
+    fn holds(&self, entry: Option<&BodyField<'_>>) -> bool {
+        let value = entry.map(|entry| entry.value);
+        if let Self::Exists(wanted) = self {
+            return value.is_some_and(|value| value != StoredValue::Null) == *wanted;
+        }
+        value.is_some_and(|value| self.holds_of(value))
+    }
+
+    fn holds_of(&self, value: StoredValue<'_>) -> bool {
         match self {
-            Self::Is(wanted) => match entry.value {
-                StoredValue::Null => wanted == "null",
-                StoredValue::Bool(value) => wanted == if value { "true" } else { "false" },
-                StoredValue::Number(digits) => {
-                    digits == wanted || compare_numbers(digits, wanted) == Some(Ordering::Equal)
-                }
-                StoredValue::Text(text) => text == wanted,
-                StoredValue::LongText(long) => {
-                    long.bytes == wanted.len() as u64
-                        && ContentHash::digest(wanted.as_bytes()).as_bytes() == &long.digest
-                }
-                StoredValue::Json(_) | StoredValue::LongJson(_) => false,
-            },
-            Self::RefersToAny(keys) => {
-                referenced_key(entry.value).is_some_and(|key| keys.contains(key))
-            }
+            Self::Exists(_) => false,
+            Self::Is(wanted) => equals(value, wanted),
+            Self::IsAny(wanted) => wanted.iter().any(|wanted| equals(value, wanted)),
+            Self::RefersToAny(keys) => referenced_key(value).is_some_and(|key| keys.contains(key)),
             Self::Range(op, bound) => {
-                let order = match (bound, entry.value) {
+                let order = match (bound, value) {
                     (RangeBound::Number(bound), StoredValue::Number(digits)) => {
                         compare_numbers(digits, bound)
                     }
@@ -91,6 +91,23 @@ impl FieldTest {
                 order.is_some_and(|order| op.admits(order))
             }
         }
+    }
+}
+
+/// Whether a scalar is written like `wanted`, or is the same number.
+fn equals(value: StoredValue<'_>, wanted: &str) -> bool {
+    match value {
+        StoredValue::Null => wanted == "null",
+        StoredValue::Bool(value) => wanted == if value { "true" } else { "false" },
+        StoredValue::Number(digits) => {
+            digits == wanted || compare_numbers(digits, wanted) == Some(Ordering::Equal)
+        }
+        StoredValue::Text(text) => text == wanted,
+        StoredValue::LongText(long) => {
+            long.bytes == wanted.len() as u64
+                && ContentHash::digest(wanted.as_bytes()).as_bytes() == &long.digest
+        }
+        StoredValue::Json(_) | StoredValue::LongJson(_) => false,
     }
 }
 
@@ -149,6 +166,22 @@ mod tests {
         let digest = *ContentHash::digest(text.as_bytes()).as_bytes();
         assert!(is(LongText(LongValue { chars: 2000, bytes: 2000, digest }), &text));
         assert!(!is(LongText(LongValue { chars: 2000, bytes: 2000, digest }), &"z".repeat(2000)));
+    }
+
+    #[test]
+    fn a_field_exists_if_it_has_a_value() {
+        assert!(
+            holds(Text(""), FieldTest::Exists(true)) && holds(Json("[]"), FieldTest::Exists(true))
+        );
+        assert!(!holds(Null, FieldTest::Exists(true)) && holds(Null, FieldTest::Exists(false)));
+        let absent = |wanted| {
+            let condition = Condition { field: "g".to_owned(), test: FieldTest::Exists(wanted) };
+            all_hold(&[condition], RecordBody::new(&body(Null))).unwrap()
+        };
+        assert!(absent(false) && !absent(true));
+        let any = FieldTest::IsAny(["x".to_owned(), "1".to_owned()].into());
+        assert!(holds(Text("x"), any.clone()) && holds(Number("1.0"), any.clone()));
+        assert!(!holds(Text("y"), any.clone()) && !holds(Null, any));
     }
 
     #[test]

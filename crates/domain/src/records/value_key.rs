@@ -95,11 +95,12 @@ pub fn value_key(value: StoredValue<'_>) -> Option<ValueKey> {
 /// Returns the keys of all values that fulfil the conditions on each field.
 ///
 /// A record can fulfil all conditions only if the key of each of these fields is in one of the
-/// field's ranges. Ranges of one field do not overlap.
+/// field's ranges. Ranges of one field do not overlap. A condition that holds of values without a
+/// key narrows nothing.
 pub fn key_ranges(conditions: &[Condition]) -> BTreeMap<&str, Vec<KeyRange>> {
     let mut fields: BTreeMap<&str, Vec<KeyRange>> = BTreeMap::new();
     for Condition { field, test } in conditions {
-        let ranges = ranges_of(test);
+        let Some(ranges) = ranges_of(test) else { continue };
         let narrowed = match fields.get(field.as_str()) {
             None => ranges,
             Some(before) => {
@@ -120,28 +121,32 @@ pub fn value_fields(declaration: &Declaration) -> Vec<String> {
     allowed.take(MAX_VALUE_FIELDS).map(|field| field.name.clone()).collect()
 }
 
-fn ranges_of(test: &FieldTest) -> Vec<KeyRange> {
+/// Returns the ranges of a test. `None` if the test may hold of a value without a key.
+fn ranges_of(test: &FieldTest) -> Option<Vec<KeyRange>> {
     let mut keys = Vec::new();
+    let mut add_equal = |wanted: &String| {
+        keys.extend((wanted == "null").then(|| ValueKey::new(NULL, &[])));
+        add_keys_of(wanted, &mut keys);
+    };
     match test {
-        FieldTest::Is(wanted) => {
-            keys.extend((wanted == "null").then(|| ValueKey::new(NULL, &[])));
-            add_keys_of(wanted, &mut keys);
-        }
+        FieldTest::Exists(_) => return None,
+        FieldTest::Is(wanted) => add_equal(wanted),
+        FieldTest::IsAny(wanted) => wanted.iter().for_each(add_equal),
         FieldTest::RefersToAny(wanted) => {
             wanted.iter().for_each(|wanted| add_keys_of(wanted, &mut keys));
         }
         FieldTest::Range(operator, RangeBound::Number(bound)) => {
             // No number compares with a bound that is not one.
-            let Some(bound) = number_key(bound) else { return Vec::new() };
-            return vec![side(*operator, NUMBER, bound)];
+            let Some(bound) = number_key(bound) else { return Some(Vec::new()) };
+            return Some(vec![side(*operator, NUMBER, bound)]);
         }
         FieldTest::Range(operator, RangeBound::Time(bound)) => {
-            return vec![side(*operator, TIME, time_key(*bound))];
+            return Some(vec![side(*operator, TIME, time_key(*bound))]);
         }
     }
     keys.sort_unstable();
     keys.dedup();
-    keys.into_iter().map(KeyRange::one).collect()
+    Some(keys.into_iter().map(KeyRange::one).collect())
 }
 
 /// Adds the keys of every value but `null` that is written like `wanted`.
@@ -259,6 +264,8 @@ mod tests {
         let micros = text().prop_map(|text| Instant::parse(&text).unwrap_or(Instant(1)));
         prop_oneof![
             text().prop_map(FieldTest::Is),
+            any::<bool>().prop_map(FieldTest::Exists),
+            proptest::collection::btree_set(text(), 0..4).prop_map(FieldTest::IsAny),
             proptest::collection::btree_set(text(), 0..4).prop_map(FieldTest::RefersToAny),
             (operator(), text()).prop_map(|(operator, bound)| FieldTest::Range(
                 operator,
@@ -284,9 +291,11 @@ mod tests {
                 .into_iter()
                 .map(|test| Condition { field: "f".to_owned(), test })
                 .collect();
-            if all_hold(&conditions, RecordBody::new(&body)).unwrap() {
+            // Where every condition may hold of a value without a key, there are no ranges.
+            if all_hold(&conditions, RecordBody::new(&body)).unwrap()
+                && let Some(ranges) = key_ranges(&conditions).remove("f")
+            {
                 let key = value_key(value.stored()).expect("a value that fulfils has a key");
-                let ranges = key_ranges(&conditions).remove("f").unwrap();
                 let key = key.as_bytes();
                 let is_in = |range: &&KeyRange| {
                     range.first.as_slice() <= key && key <= range.last.as_slice()

@@ -23,6 +23,8 @@ fn call(ask: &OperationRequest) -> Option<(&'static str, Json)> {
         if let Some(field) = name.strip_prefix("filter[").and_then(|rest| rest.strip_suffix(']')) {
             let (field, condition) = match field.rsplit_once("][") {
                 Some((field, op)) if OPS.contains(&op) => (field, json!({ op: value })),
+                Some((field, "in")) => (field, json!([value, "a"])),
+                Some((field, "exists")) => (field, json!({ "exists": value == "true" })),
                 _ => (field, json!(value)),
             };
             let filter = args.entry("filter").or_insert_with(|| json!({}));

@@ -232,7 +232,7 @@ fn conditions(chance: &mut Chance) -> Vec<Condition> {
         let number = chance.below(9).to_string();
         let (field, test) = match chance.below(6) {
             0 => ("word", FieldTest::Is(format!("word {}", chance.below(9)))),
-            1 => ("word", FieldTest::Is("null".to_owned())),
+            1 => ("word", FieldTest::Exists(chance.happens(50))),
             2 => ("n", FieldTest::Is(number)),
             3 => ("n", FieldTest::RefersToAny([number, "true".to_owned()].into())),
             4 => {

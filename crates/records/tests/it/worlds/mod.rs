@@ -333,12 +333,19 @@ pub(crate) fn draw(
                     _ => pick(chance, SHORTS).to_owned(),
                 },
             };
-            let key = if chance.happens(50) {
-                format!("filter[{field}]")
-            } else {
-                format!("filter[{field}][{}]", pick(chance, OPS))
-            };
-            pairs.push((key, value));
+            match chance.below(10) {
+                0..4 => pairs.push((format!("filter[{field}]"), value)),
+                4 => {
+                    let wanted = pick(chance, &["true", "false", "false", "no"]);
+                    pairs.push((format!("filter[{field}][exists]"), wanted.to_owned()));
+                }
+                5 => {
+                    pairs.push((format!("filter[{field}][in]"), value));
+                    let other = pick(chance, SHORTS).to_owned();
+                    pairs.push((format!("filter[{field}][in]"), other));
+                }
+                _ => pairs.push((format!("filter[{field}][{}]", pick(chance, OPS)), value)),
+            }
         }
     }
     let filtered = pairs.iter().any(|(name, _)| name.starts_with("filter"));

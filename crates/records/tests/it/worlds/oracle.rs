@@ -170,6 +170,8 @@ pub(crate) struct Params {
     pub(crate) names: BTreeMap<String, Vec<String>>,
     pub(crate) limits: BTreeMap<String, u64>,
     conditions: Vec<(String, Option<&'static str>, String)>,
+    /// The values of each `in`.
+    choices: BTreeMap<String, Vec<String>>,
     warnings: Vec<Json>,
 }
 
@@ -254,11 +256,22 @@ impl Params {
                     let inside =
                         key.strip_prefix("filter[").and_then(|rest| rest.strip_suffix(']'));
                     let Some(inside) = inside else { return Err(INVALID) };
-                    let op = OPS.iter().find(|op| inside.ends_with(&format!("][{op}")));
+                    let known = OPS.iter().chain(&["in", "exists"]);
+                    let op = known.into_iter().find(|op| inside.ends_with(&format!("][{op}")));
                     let field =
                         op.map_or(inside, |op| &inside[..inside.len() - op.len() - 2]).to_owned();
-                    if field.is_empty() || once {
+                    let is_choice = op == Some(&"in");
+                    if field.is_empty() || once && !is_choice {
                         return Err(INVALID);
+                    }
+                    if op == Some(&"exists") && value != "true" && value != "false" {
+                        return Err(INVALID);
+                    }
+                    if is_choice {
+                        this.choices.entry(field.clone()).or_default().push(value.clone());
+                        if once {
+                            continue;
+                        }
                     }
                     this.conditions.push((field, op.copied(), value.clone()));
                 }
@@ -344,10 +357,19 @@ impl<'a> Seen<'a> {
     /// Whether all conditions hold of a record.
     pub(crate) fn passes(&self, record: &Rec, params: &Params) -> bool {
         params.conditions.iter().all(|(field, op, value)| {
-            record.field(field).is_some_and(|own| match op {
-                None => is(own, value),
-                Some(op) => in_range(own, op, value, self.source.decl.is_time(field)),
-            })
+            let own = record.field(field);
+            match op {
+                Some("exists") => {
+                    own.is_some_and(|own| *own != FieldValue::Null) == (value == "true")
+                }
+                Some("in") => {
+                    own.is_some_and(|own| params.choices[field].iter().any(|one| is(own, one)))
+                }
+                None => own.is_some_and(|own| is(own, value)),
+                Some(op) => {
+                    own.is_some_and(|own| in_range(own, op, value, self.source.decl.is_time(field)))
+                }
+            }
         })
     }
 
@@ -662,7 +684,7 @@ impl<'a> Oracle<'a> {
             let mut kinds = BTreeSet::new();
             for seen in sources {
                 let Some(decl) = seen.source.decl.field(field) else { return Err(INVALID) };
-                let Some(op) = op else {
+                let Some(op) = op.filter(|op| OPS.contains(op)) else {
                     if seen.source.decl.exact(decl) {
                         continue;
                     }
