@@ -2,10 +2,10 @@
 //! values, of all records or of each group of them.
 //!
 //! An [`Aggregator`] takes the fields of one record after another. The order of the records does
-//! not change the result. A value counts only if it has a type that the field is declared with. A field
-//! that is absent, null, an array, an object or of another type counts as having no value. Integers
-//! and other numbers are one type here. A value that a record has and that does not count is left
-//! out, and the aggregator says how many of a field are, with one of them as an example.
+//! not change the result. A value counts only if it has a type that the field is declared with. A
+//! field that is absent, null, an array, an object or of another type counts as having no value.
+//! Integers and other numbers are one type here. A value that a record has and that does not count
+//! is left out, and the aggregator says how many of a field are, with one of them as an example.
 
 use std::cmp::Ordering;
 use std::collections::hash_map::Entry;
