@@ -43,34 +43,34 @@ const MOST_GROUPS: usize = 100;
 const KEY_CHARS: usize = 240;
 const SHORT_KEY_CHARS: usize = 48;
 
-/// Count, sum or compare records of one stream, exactly and without reading them: all, or by group
-/// such as category and month. `schema` says of which fields (`a=`).
+/// Count, sum or compare records of one stream, of all or by group, without reading them.
+/// `schema` says of which fields (`a=`).
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Aggregate {
     /// As `schema` names it.
     stream: String,
-    /// What is computed; `avg` of a field with `sum`.
+    /// What is computed.
     metric: OneOf<MetricNames>,
-    /// For every metric but `count`.
+    /// Not with `count`.
     field: Option<String>,
-    /// Only records with these words, as in `search`.
+    /// As in `search`.
     q: Option<String>,
-    /// A field, or up to three for each combination.
+    /// Up to three fields.
     #[schemars(schema_with = "one_or_more_schema")]
     #[serde(default)]
     group_by: OneOrMore,
-    /// By the time in this field; needs `granularity`.
+    /// A time field; needs `granularity`.
     group_by_time: Option<String>,
     /// Weeks begin on Monday.
     granularity: Option<OneOf<GranularityNames>>,
-    /// IANA name; UTC if left out.
+    /// UTC if left out.
     time_zone: Option<String>,
-    /// `key_asc` by time, else `value_desc`.
+    /// By time `key_asc`.
     order: Option<OneOf<GroupOrderNames>>,
-    /// Groups; 10 if left out.
+    /// 10 if left out.
     limit: Option<WholeNumber<1, 100>>,
-    /// Continues after the groups shown.
+    /// For more groups.
     cursor: Option<String>,
     #[schemars(schema_with = "filter_schema")]
     #[serde(default)]

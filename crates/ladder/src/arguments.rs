@@ -104,8 +104,16 @@ impl<'de> Deserialize<'de> for OneOrMore {
 pub(super) fn one_or_more_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "anyOf": [
         { "type": "string" },
-        { "type": "array", "items": { "type": "string" }, "maxItems": 3 }
+        { "type": "array", "items": { "type": "string" } }
     ] })
+}
+
+/// The details of a list of hits or records, beside the usual one.
+#[derive(Clone, Copy, Debug)]
+pub struct ListDetailNames;
+
+impl AllowedWords for ListDetailNames {
+    const ALL: &'static [&'static str] = &["list"];
 }
 
 /// The orders of a search.
@@ -159,9 +167,9 @@ impl<W: AllowedWords> JsonSchema for OneOf<W> {
 pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
     let schema = json!({
         "type": "object",
-        "description": "Field to value, to a list of which one must match, to null (absent), or to {gte,gt,lte,lt,exists}. Fields as `schema` shows them.",
+        "description": "Field to value, [any] or {gte,gt,lte,lt,exists}.",
         "additionalProperties": { "anyOf": [
-            { "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "null" }, { "type": "array", "items": {} },
+            { "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "array", "items": {} },
             { "type": "object", "properties": { "gte": {}, "gt": {}, "lte": {}, "lt": {}, "exists": {} }, "additionalProperties": false }
         ] }
     });

@@ -18,6 +18,8 @@ pub struct Budgets {
     /// answer may therefore have up to [`MAX_ID_EXCESS`] more bytes if its first record has an
     /// identifier of more than 1,000 bytes, or of more than 500 in a list of changes.
     pub text: usize,
+    /// The text of such an answer with `detail` `list`, which has a line or two for each item.
+    pub list: usize,
     /// The preview of one field, in scalar values.
     pub preview_chars: usize,
     /// The structure of an answer, as JSON. A structure is shorter beside a short text, see
@@ -53,6 +55,7 @@ impl Default for Budgets {
     fn default() -> Self {
         Self {
             text: 1800,
+            list: 16 * 1024,
             preview_chars: 512,
             structured: 64 * 1024,
             document: 16 * 1024,

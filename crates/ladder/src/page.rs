@@ -12,7 +12,7 @@ use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::ReadRequest;
 use stile_tools::answer::ResourceLink;
 
-use super::budget::{Budgets, count_fitting, json_len};
+use super::budget::{count_fitting, json_len};
 use super::call_context::CallContext;
 use super::continuation::{LadderEntry, RenderedContinuation};
 use super::error::LadderError;
@@ -90,6 +90,8 @@ pub(super) struct Page<'a, I: PageItem> {
     pub(super) next_cursor: Option<String>,
     /// The request, without a limit.
     pub(super) ask: ReadRequest,
+    /// The most bytes of the text.
+    pub(super) text_budget: usize,
     /// Makes the first line from the number of shown items.
     pub(super) head: &'a (dyn Fn(usize) -> String + Sync),
     /// Lines for the end of the page, shown after its last item only.
@@ -200,9 +202,8 @@ impl<'a, I: PageItem> Page<'a, I> {
         mut self,
         context: &CallContext,
     ) -> Result<RenderedPage, LadderError> {
-        let Budgets { text: text_budget, .. } = context.budgets;
         let count = self.items.count();
-        let texts = self.text_items(context, text_budget).await?;
+        let texts = self.text_items(context, self.text_budget).await?;
         let shown_bytes = (self.head)(texts.len()).len()
             + texts.iter().map(|(lines, _)| lines.len() + 1).sum::<usize>();
         let meta = self.meta.take().map(|meta| bounded_meta(&meta));

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 use stile_domain::permit::Gate;
 use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::RecordPart;
@@ -12,7 +12,7 @@ use stile_tools::definition::ToolGroup;
 use stile_tools::tool::Tool;
 
 use super::arguments::{
-    OneOf, OrderNames, WholeNumber, filter_parameters, filter_schema, refuse_empty,
+    ListDetailNames, OneOf, OrderNames, WholeNumber, filter_parameters, filter_schema, refuse_empty,
 };
 use super::budget::count_fitting;
 use super::call_context::CallContext;
@@ -30,6 +30,10 @@ use super::wire;
 /// fields fit.
 const TEXT_CHARS: usize = 160;
 const TEXT_RECORD_BYTES: usize = 700;
+/// The same for a record of a short list, and the most bytes of its fields in the structure.
+const LIST_CHARS: usize = 60;
+const LIST_RECORD_BYTES: usize = 240;
+const LIST_ROW_BYTES: usize = 600;
 /// The most references to bytes of one field that a list names in its structure, and in its text.
 const MAX_REFERENCES: usize = 4;
 const MAX_TEXT_REFERENCES: usize = 1;
@@ -48,6 +52,8 @@ pub struct QueryRecords {
     stream: String,
     /// 25 if left out.
     limit: Option<WholeNumber<1, 100>>,
+    /// `list`: a line each.
+    detail: Option<OneOf<ListDetailNames>>,
     /// `next_cursor` of an answer, with the same other arguments.
     cursor: Option<String>,
     /// `desc` if left out.
@@ -142,6 +148,8 @@ impl Tool for QueryRecords {
             context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
         let (items, response): (_, WireList) = wire::parse_list(&text)?;
         let items = PageItems::<'_, QueriedRecord>::new(items);
+        let budgets = &context.budgets;
+        let text_budget = if self.detail.is_some() { budgets.list } else { budgets.text };
         let (count, stream) = (items.count(), Json::from(self.stream.as_str()));
         let has_more = response.next_cursor.is_some();
         let head = |shown: usize| {
@@ -159,6 +167,7 @@ impl Tool for QueryRecords {
             items,
             next_cursor: response.next_cursor,
             ask,
+            text_budget,
             head: &head,
             tail,
             meta: response.meta,
@@ -184,6 +193,35 @@ impl Tool for QueryRecords {
 /// A record of the page.
 struct QueriedRecord {
     record: RecordView,
+    /// Whether the record is shown in a line, without the calls that continue within its fields.
+    is_short: bool,
+}
+
+impl QueriedRecord {
+    /// Returns the first fields of a record in a short list that have at most `bytes`, and at least
+    /// one.
+    fn short_fields(&self, bytes: usize) -> &[FieldView] {
+        let count = self.record.fitting(0, bytes);
+        self.record.fields.get(..count).unwrap_or_default()
+    }
+
+    /// Renders the record for a short list. A mark follows each value that is truncated.
+    fn line(&self, number: usize) -> String {
+        let RecordView { id, fields, more, .. } = &self.record;
+        let shown = self.short_fields(LIST_RECORD_BYTES);
+        let members = shown.iter().map(|field| {
+            let cut = if field.cut.is_some() { "…" } else { "" };
+            format!("{}:{}{cut}", text_lines::json(&field.name), text_lines::json(&field.value))
+        });
+        let members: Vec<String> = members.collect();
+        let total = more.as_ref().map_or(fields.len() as u64, |more| more.total);
+        let rest = if (shown.len() as u64) < total {
+            format!(" ({} of {total} fields)", shown.len())
+        } else {
+            String::new()
+        };
+        format!("{number}. id={id} {{{}}}{rest}", members.join(","))
+    }
 }
 
 impl PageItem for QueriedRecord {
@@ -198,12 +236,21 @@ impl PageItem for QueriedRecord {
         let (connection, preview) = (connection_id.as_deref(), context.budgets.preview_chars);
         let sent = wire::parse(sent)?;
         let mut record = RecordView::from_wire(sent, stream, connection, preview)?;
-        keep_reachable(context, &mut record).await;
-        Ok(Self { record })
+        let is_short = arguments.detail.is_some() && !record.is_deleted();
+        if is_short {
+            let short = |field: FieldView| field.cut_to(LIST_CHARS, 3 * LIST_CHARS);
+            record.fields = record.fields.into_iter().map(short).collect();
+        } else {
+            keep_reachable(context, &mut record).await;
+        }
+        Ok(Self { record, is_short })
     }
 
     fn lines(&self, context: &CallContext, number: usize) -> Result<ItemText, LadderError> {
-        record_text(context, number, &self.record)
+        match self.is_short {
+            true => Ok((self.line(number), Vec::new())),
+            false => record_text(context, number, &self.record),
+        }
     }
 
     fn row(
@@ -212,6 +259,18 @@ impl PageItem for QueriedRecord {
         context: &CallContext,
         room: Option<usize>,
     ) -> Result<ItemRow, LadderError> {
+        if self.is_short && self.record.id.is_readable() {
+            let fields = self.short_fields(LIST_ROW_BYTES);
+            let is_cut = |field: &&FieldView| field.cut.is_some();
+            let cut: Vec<&str> =
+                fields.iter().filter(is_cut).map(|field| field.name.as_str()).collect();
+            let mut metadata = self.record.metadata.clone();
+            if !cut.is_empty() {
+                metadata.insert("truncated_fields".to_owned(), cut.into());
+            }
+            let json = row_of(&self.record.id, &metadata, Some(fields), false);
+            return Ok(ItemRow { json, entries: Vec::new(), more: None });
+        }
         let fields = arguments.fields.as_deref().unwrap_or_default();
         let record = &mut self.record;
         if !record.id.is_readable() {
@@ -276,7 +335,17 @@ impl PageItem for QueriedRecord {
 /// Renders a record with these fields for the structure. The key may be left out, since the
 /// identifier has it too.
 fn record_row(record: &RecordView, fields: &[FieldView], has_key: bool) -> String {
-    let RecordView { id, metadata, .. } = record;
+    let fields = (!record.is_deleted()).then_some(fields);
+    row_of(&record.id, &record.metadata, fields, has_key)
+}
+
+/// Renders the parts of a record; a record that was deleted has no fields.
+fn row_of(
+    id: &RecordId,
+    metadata: &Map<String, Json>,
+    fields: Option<&[FieldView]>,
+    has_key: bool,
+) -> String {
     let mut row = ObjectText::new(ROW_BYTES);
     row.put("object", "record");
     row.put("id", &id.to_string());
@@ -286,7 +355,7 @@ fn record_row(record: &RecordView, fields: &[FieldView], has_key: bool) -> Strin
     row.put("stream", &id.stream);
     row.put("connection_id", id.connection.as_deref().unwrap_or_default());
     metadata.iter().for_each(|(name, value)| row.put(name, value));
-    if !record.is_deleted() {
+    if let Some(fields) = fields {
         row.put_object("data", |data| {
             fields.iter().for_each(|field| data.put(&field.name, &field.value));
         });

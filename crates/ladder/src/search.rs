@@ -13,14 +13,16 @@ use stile_tools::answer::ResourceLink;
 use stile_tools::definition::ToolGroup;
 use stile_tools::tool::Tool;
 
-use super::arguments::{OneOf, SearchOrderNames, WholeNumber, filter_parameters, filter_schema};
+use super::arguments::{
+    ListDetailNames, OneOf, SearchOrderNames, WholeNumber, filter_parameters, filter_schema,
+};
 use super::budget::prefix_within;
 use super::call_context::CallContext;
 use super::continuation::{
     self, Continuation, LadderEntry, LadderShape, TextContinuation, repeats_parts,
 };
 use super::error::LadderError;
-use super::json_members::ObjectText;
+use super::json_members::{ObjectText, json_object};
 use super::output::{RecordOutput, Shape};
 use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, PageItems};
 use super::query_records::record_uri;
@@ -37,8 +39,10 @@ const TEXT_EXCERPT_CHARS: usize = 200;
 const TEXT_TITLE_CHARS: usize = 80;
 /// The most characters of a title in the structure.
 const TITLE_CHARS: usize = 120;
-/// The most characters before the match in the text.
-const TEXT_BEFORE_CHARS: u64 = 40;
+/// The most characters of an excerpt in a short list.
+const LIST_EXCERPT_CHARS: usize = 80;
+/// The part of an excerpt's characters in the text that precede the match, at most.
+const BEFORE_PART: usize = 5;
 
 /// Find records (mail, messages and the like, never files) by words, "phrases" and prefix*, all of
 /// which must occur in any searched field; -word excludes, field:word looks into one field. Each
@@ -55,6 +59,8 @@ pub struct Search {
     order: Option<OneOf<SearchOrderNames>>,
     /// 25 if left out.
     limit: Option<WholeNumber<1, 100>>,
+    /// `list`: a line each.
+    detail: Option<OneOf<ListDetailNames>>,
     /// `next_cursor` of an answer, with the same other arguments.
     cursor: Option<String>,
     #[schemars(schema_with = "filter_schema")]
@@ -100,6 +106,9 @@ struct Hit {
     #[serde(default, deserialize_with = "wire::null_as_default")]
     evidence_excerpts: Vec<Excerpt>,
     cursor: Option<String>,
+    /// Whether the hit is shown in a line, without the calls that continue within its fields.
+    #[serde(skip)]
+    is_short: bool,
 }
 
 /// A text that a server sends as a string, or as an object with its field.
@@ -144,6 +153,7 @@ impl Search {
     /// Reads a hit from a response.
     fn hit(&self, sent: &str) -> Result<Hit, LadderError> {
         let mut hit: Hit = wire::parse(sent)?;
+        hit.is_short = self.detail.is_some();
         hit.remove_marks();
         hit.remove_base64();
         hit.connection_id =
@@ -236,6 +246,12 @@ impl Tool for Search {
         };
         let items = PageItems::<'_, Hit>::new(hits);
         let count = items.count();
+        let budgets = &context.budgets;
+        let text_budget = if self.detail.is_some() { budgets.list } else { budgets.text };
+        let reads = first.as_ref().filter(|_| self.detail.is_some()).map(|id| {
+            let args = json_object([("id", id.as_str().into())]);
+            format!("\n{}", text_lines::next_call("fetch", &args, "or with any other id"))
+        });
         let has_more = response.next_cursor.is_some();
         let total = response.meta.as_ref().and_then(Total::of);
         let head = |shown: usize| {
@@ -251,7 +267,8 @@ impl Tool for Search {
                 }
                 None => (count.to_string(), count.to_string()),
             };
-            format!("search: {hits} hit(s). shown={shown} of {all}.{more}{first}")
+            let reads = reads.as_deref().unwrap_or_default();
+            format!("search: {hits} hit(s). shown={shown} of {all}.{more}{first}{reads}")
         };
         let mut tail =
             response.meta.as_ref().map(|meta| warnings(meta, &self.q)).unwrap_or_default();
@@ -264,6 +281,7 @@ impl Tool for Search {
             items,
             next_cursor: response.next_cursor,
             ask,
+            text_budget,
             head: &head,
             tail,
             meta: response.meta,
@@ -394,6 +412,10 @@ impl PageItem for Hit {
         if let Some(title) = self.title.as_ref().and_then(WireText::text) {
             text += &format!(" title={}", Json::from(title_text(title)));
         }
+        if self.is_short {
+            text += &self.evidence_excerpts.first().map(Excerpt::line).unwrap_or_default();
+            return Ok((text, Vec::new()));
+        }
         let Some((first, others)) = self.evidence_excerpts.split_first() else {
             if let Some(snippet) = self.snippet() {
                 let shown = prefix_within(snippet, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
@@ -426,6 +448,13 @@ impl PageItem for Hit {
         }
         let mut entries = Vec::new();
         let mut windows = Vec::new();
+        if self.is_short {
+            let mut json = self.common_members(context, id, false)?;
+            let snippet = self.evidence_excerpts.first();
+            let snippet = snippet.map(|excerpt| excerpt.text_part(LIST_EXCERPT_CHARS).0);
+            json.put_some("snippet", snippet);
+            return Ok(ItemRow { json: json.finish(), entries, more: None });
+        }
         let mut json = self.common_members(context, id, true)?;
         let mut fields: Vec<&str> = Vec::new();
         let mut left = room.map(|room| room.saturating_sub(json.len() + OTHERS_BYTES));
@@ -524,13 +553,21 @@ impl Excerpt {
         window.finish()
     }
 
+    /// Renders the excerpt for a short list: the field, and a few words around the match.
+    fn line(&self) -> String {
+        let (shown, _) = self.text_part(LIST_EXCERPT_CHARS);
+        let is_whole = shown.len() == self.preview_text.len() && self.is_complete();
+        let status = if is_whole { "" } else { " incomplete" };
+        format!(" field={} {}{status}", Json::from(self.field_path.as_str()), Json::from(shown))
+    }
+
     /// Renders the excerpt for the text: the field, how much is shown, and the call that continues.
     fn lines(
         &self,
         context: &CallContext,
         id: &RecordId,
     ) -> Result<(String, Option<ResourceLink>), LadderError> {
-        let (shown, start) = self.text_part();
+        let (shown, start) = self.text_part(TEXT_EXCERPT_CHARS);
         let is_whole = shown.len() == self.preview_text.len() && self.is_complete();
         let mut text = format!(" field={}", Json::from(self.field_path.as_str()));
         let count = shown.chars().count() as u64;
@@ -556,17 +593,18 @@ impl Excerpt {
         Ok((format!("{text} incomplete\n{next}"), Some(rest.link())))
     }
 
-    /// Returns the part of the excerpt that the text shows, and its offset in the field. A long
-    /// excerpt is shown from shortly before the match.
-    fn text_part(&self) -> (&str, Option<u64>) {
-        let within = |text| prefix_within(text, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
+    /// Returns the part of the excerpt that the text shows, at most `chars`, and its offset in the
+    /// field. A long excerpt is shown from shortly before the match.
+    fn text_part(&self, chars: usize) -> (&str, Option<u64>) {
+        let within = |text| prefix_within(text, chars, chars * 2).0;
+        let before_match = (chars / BEFORE_PART) as u64;
         let all = within(&self.preview_text);
         if all.len() == self.preview_text.len() {
             return (all, self.start_chars);
         }
         let before = match (self.start_chars, &self.found) {
             (Some(start), Some(found)) => {
-                found.start_chars.saturating_sub(start).saturating_sub(TEXT_BEFORE_CHARS)
+                found.start_chars.saturating_sub(start).saturating_sub(before_match)
             }
             _ => 0,
         };

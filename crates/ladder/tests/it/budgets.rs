@@ -360,3 +360,54 @@ fn no_allowed_budget_makes_an_answer_too_large() {
         .structured;
     assert!(listed["data"]["data"][0]["data"]["text"].is_string(), "{listed}");
 }
+
+/// Follows a list to its end. Returns its identifiers, the number of calls and the bytes of text.
+fn walked(client: &Client, tool: &str, args: &Json) -> (Vec<String>, usize, usize) {
+    let (mut ids, mut calls, mut bytes) = (Vec::new(), 0, 0);
+    let mut next = Some(args.clone());
+    while let Some(args) = next {
+        let answered = client.good(tool, &args);
+        (calls, bytes) = (calls + 1, bytes + answered.text.len());
+        let shown =
+            answered.text.lines().filter_map(|line| line.split_once(". id=")?.1.split(' ').next());
+        ids.extend(shown.map(str::to_owned));
+        let more = answered.text.lines().last().filter(|line| line.contains("\"cursor\""));
+        next = more.map(|line| {
+            let (_, args) = line.split_once('{').unwrap();
+            serde_json::from_str(&format!("{{{args}")).unwrap()
+        });
+    }
+    (ids, calls, bytes)
+}
+
+#[test]
+fn a_short_list_has_a_hundred_records_in_a_call() {
+    let records = (0..219).map(|at| {
+        let fields = [
+            ("title", format!("Message {at} about the boiler")),
+            ("text", format!("{at} {}", "and what it costs ".repeat(30))),
+        ];
+        let fields = fields.map(|(name, value)| (name.to_owned(), text(value)));
+        (format!("{at:03}"), fields.to_vec())
+    });
+    let (_, stored) = world(records.collect());
+    let client = Client::new(&stored.services, owner());
+    for (tool, args) in [
+        ("search", json!({ "q": "boiler", "limit": 100 })),
+        ("query_records", json!({ "stream": "notes", "limit": 100, "fields": ["title"] })),
+    ] {
+        let (all, many, _) = walked(&client, tool, &args);
+        let short = with(&args, json!({ "detail": "list" }));
+        let (ids, calls, bytes) = walked(&client, tool, &short);
+        assert_eq!(ids, all, "{tool}");
+        assert_eq!((ids.len(), calls), (219, 3), "{tool}");
+        assert!(many > 10 && bytes < 219 * 160, "{tool}: {many} calls, {bytes} bytes");
+        let first = client.good(tool, &short);
+        let of = if tool == "search" {
+            &first.structured["results"]
+        } else {
+            &first.structured["data"]["data"]
+        };
+        assert!(of.as_array().unwrap().len() > 50, "{tool}");
+    }
+}

@@ -140,7 +140,8 @@ fn text_budget(tool: &str, arguments: &Json, text: &str) -> Option<usize> {
                 .find_map(|line| line.split(' ').find_map(|word| word.split_once("id=")));
             let least = if arguments["changes_since"].is_string() { 500 } else { OVERLONG_ID };
             let overlong = shown.is_some_and(|(_, id)| id.len() > least);
-            Some(1800 + if overlong { MAX_ID_EXCESS } else { 0 })
+            let budget = if arguments["detail"] == "list" { 16_384 } else { 1800 };
+            Some(budget + if overlong { MAX_ID_EXCESS } else { 0 })
         }
         "fetch" => Some(16_384),
         "schema" | "aggregate" => Some(8192),

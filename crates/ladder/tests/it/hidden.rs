@@ -75,6 +75,11 @@ fn call(ask: &OperationRequest) -> Option<(&'static str, Json)> {
             field,
         );
     }
+    // Every other list is a short one.
+    let is_list = matches!(tool, "search" | "query_records");
+    if is_list && ask.pairs.len() % 2 == 0 {
+        args.insert("detail".to_owned(), "list".into());
+    }
     let definition = RECORD_TOOLS
         .iter()
         .map(ToolEntry::definition)
