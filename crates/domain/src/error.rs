@@ -257,7 +257,9 @@ pub enum Refusal {
         hash: ContentHash,
     },
     /// A document has no text, or none that can be read.
-    #[error("`{path}` is a document ({size_bytes} bytes, hash {hash}) without a text: {why}.")]
+    #[error(
+        "`{path}` is a document ({size_bytes} bytes, hash {hash}) without a text: {why}. Nothing was written."
+    )]
     NoDocumentText {
         /// The path that the call named.
         path: SpacePath,

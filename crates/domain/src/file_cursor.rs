@@ -71,8 +71,8 @@ impl FileCursor {
         Self::decode_in(text, path, "")
     }
 
-    /// Parses the text that [`FileCursor::encode_in`] returned for the same path and the same way to
-    /// read it.
+    /// Parses the text that [`FileCursor::encode_in`] returned for the same path and way to read
+    /// it.
     ///
     /// # Errors
     /// As [`FileCursor::decode`]. Another way to read the file is a mismatch, too.

@@ -8,24 +8,23 @@
 
 use std::io::{self, Read as _};
 
-use stile_domain::document::{DocumentKind, DocumentPart, NoText};
+use stile_domain::document::{DocumentKind, NoText};
 use stile_domain::records::value::FieldValue;
 
 use crate::attachment::Attachment;
-use crate::charset::decode_text;
-use crate::html;
-use crate::importers::mbox::mail;
 
 mod cell_dates;
 pub mod child;
 mod epub;
+mod in_process;
 mod office;
 mod package;
 mod pdf;
 mod tidy;
 
 pub use child::TextReader;
-use tidy::{prefix, tidied, without_labels};
+use in_process::in_this_process;
+use tidy::{prefix, without_labels};
 
 /// The most bytes of a document that is read.
 const MAX_DOCUMENT_BYTES: u64 = 64 * 1024 * 1024;
@@ -148,18 +147,6 @@ fn text_of(
 /// Recognises an attached document.
 pub(crate) fn kind_of(attachment: &Attachment) -> Option<DocumentKind> {
     DocumentKind::recognise(attachment.media_type(), attachment.file_name())
-}
-
-/// Reads a document in time linear in its length. `None` if that needs a child process.
-fn in_this_process(kind: DocumentKind, bytes: &[u8]) -> Option<Result<Vec<DocumentPart>, NoText>> {
-    let text = match kind {
-        DocumentKind::Plain => Ok(decode_text(bytes, None).into_owned()),
-        DocumentKind::Html => Ok(html::to_document_text(&decode_text(bytes, None))),
-        DocumentKind::Mail => mail::as_text(bytes).map_err(|_| NoText::Damaged),
-        _ => return None,
-    };
-    let whole = |text| tidied(vec![DocumentPart { label: String::new(), title: None, text }]);
-    Some(text.map(whole))
 }
 
 #[cfg(test)]

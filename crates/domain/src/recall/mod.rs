@@ -2,9 +2,9 @@
 //!
 //! A [`question`] has words, phrases and words that must not occur. The words of a file
 //! ([`file_words`]) lie in passages of a few hundred words, and [`packed_words`] keeps them in
-//! little memory; [`table_matches`] has those that are of the question. What a file has of a question is its [`evidence`]; [`ranking`] orders files by
-//! the evidence of all files that the caller may read, and by nothing else. [`excerpt`] chooses the
-//! passages that an answer shows.
+//! little memory; [`table_matches`] has those that are of the question. What a file has of a
+//! question is its [`evidence`]; [`ranking`] orders files by the evidence of all files that the
+//! caller may read, and by nothing else. [`excerpt`] chooses the passages that an answer shows.
 //!
 //! `words` cuts and folds, `language` guesses the language of a passage and stems by it, `light`
 //! has the words that hardly count, `similar` finds words for one that is nowhere, and `word_shape`

@@ -17,8 +17,9 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use stile_domain::document::{DocumentKind, DocumentPart, DocumentReader, DocumentText, NoText};
 
+use super::in_process::in_this_process;
 use super::tidy::{MAX_TEXT_BYTES, of_wire, tidied, to_wire};
-use super::{epub, in_this_process, office, pdf};
+use super::{epub, office, pdf};
 
 /// The command that starts a child, before the name of a kind.
 pub const COMMAND: &str = "extract-text";

@@ -1,7 +1,7 @@
 //! Imports an export of ChatGPT or Claude: a record for each message of each conversation.
 //!
-//! Both exports are `conversations.json`, or a folder or zip file that has it, or several files such
-//! as `conversations-001.json`. [`conversation`] reads one element of such a file, and tells whose
+//! Both exports are `conversations.json`, or a folder or zip file that has it, or several files
+//! such as `conversations-001.json`. [`conversation`] reads one element of such a file, and tells whose
 //! it is. So both give the same fields, and can share a stream.
 //!
 //! *Source*: OpenAI and Anthropic document no format; these are as their exports of 2023 to 2026

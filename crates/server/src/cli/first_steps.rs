@@ -19,7 +19,7 @@ const COMMON: &[&str] = &[
 /// Flags of several commands that a newcomer does not need.
 const RARE: &[&str] = &[
     "unguard", "tool_names", "show_token", "name", "json", "utc", "delimiter", "encoding",
-    "header", "skip",
+    "header", "skip", "rejected", "remove-all",
 ];
 
 /// Prints the three first steps, for a program that was started without arguments.

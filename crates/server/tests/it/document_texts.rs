@@ -176,7 +176,10 @@ fn a_document_is_never_edited_and_a_damaged_one_says_so() {
     assert_eq!(fs::read(shelf.rig.root.join("report.pdf")).unwrap(), before);
     let (error, told) = shelf.refused("text.read", json!({ "path": "/broken.pdf" }));
     assert_eq!(error["code"], "not_text");
-    assert!(told.contains("without a text: the document is damaged or encrypted."), "{told}");
+    assert!(
+        told.contains("without a text: the document is damaged or encrypted. Nothing was written."),
+        "{told}"
+    );
     assert!(told.ends_with("`file_read` reads its bytes."), "{told}");
     for (arguments, says) in [
         (json!({ "path": "/report.pdf", "page": 4 }), "`page` must be 1 to 3"),

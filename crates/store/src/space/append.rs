@@ -25,7 +25,8 @@ use super::append_intent::{AppendIntents, report};
 use super::edit_refusal::too_large_to_edit;
 use super::edited_text::{Base, EditableText, edited_file};
 use super::lock::Stop;
-use super::read::{Opened, read_whole, regular};
+use super::read::{Opened, regular};
+use super::whole_file::read_whole;
 use super::write::{BytesPlan, Change, LockedFile, source_before_append};
 use super::{EditedFile, os, refusal};
 

@@ -32,8 +32,8 @@ use super::conflict::SpaceEvents;
 use super::identity::Identity;
 use super::lock::{Folders, await_lock};
 use super::os;
-use super::read::read_whole;
 use super::root::Root;
+use super::whole_file::read_whole;
 
 /// The first bytes of a slot that is in use.
 const MAGIC: &[u8; 8] = b"append1\n";

@@ -15,7 +15,7 @@ use stile_domain::path::SpacePath;
 use super::left_out::LeftOutReason;
 use super::lock::Turnstile;
 use super::os;
-use super::read::{HEAD, read_whole};
+use super::whole_file::{HEAD, read_whole};
 
 /// The largest document that is read, in bytes.
 const MAX_DOCUMENT_BYTES: u64 = 64 * 1024 * 1024;

@@ -22,7 +22,7 @@ use super::held::Held;
 use super::identity::Identity;
 use super::names::Owner;
 use super::os;
-use super::read::read_whole;
+use super::whole_file::read_whole;
 
 /// How long a displaced file is kept if many are kept, and otherwise.
 const SHORT_KEEP: Duration = Duration::from_secs(1);

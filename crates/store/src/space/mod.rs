@@ -9,17 +9,18 @@
 //! records changes in the history, `restore` gives files old versions, `conflict` makes conflict
 //! copies, `keeper` keeps displaced files, `held` holds them in the state folder, `clean` cleans up
 //! after a kill, `edit_refusal` explains refused edits, `edited_text` decodes and encodes what is
-//! edited, `document_texts` has the texts of documents, `read` reads windows, `folder_names`
-//! remembers what folders hold, and `names` names our own files. `walk` goes through a folder and
-//! what is below it, except for what `search_ignore` leaves out; `tree` lists and finds names on
-//! the way, `text_search` finds texts (`hit_lines` collects them, also from `long_lines`), `recall`
-//! ranks files by a question (`recall_reads` looks at them, `word_cache` remembers their words, and
-//! `recall_pages` is what it is asked for and answers), `shared_work` gives files to the threads of
-//! both, and `notes` finds notes by their facts; `walk_pages` is what the others are asked for and
-//! answer, and `left_out` counts what a search did not look into. `disclosure` is what a refusal
-//! may tell, and `refusals` keeps to it. `link_rewriting` moves a file and rewrites the links that
-//! led to it, `folder_links` a folder. `changes` finds out what changed, and `change_feed` wakes
-//! those who watch it. `note_folder` lists, reads and watches all notes for their owner.
+//! edited, `document_texts` has the texts of documents, `read` reads windows (`whole_file` whole
+//! files), `folder_names` remembers what folders hold, and `names` names our own files. `walk` goes
+//! through a folder and what is below it, except for what `search_ignore` leaves out; `tree` lists
+//! and finds names on the way, `text_search` finds texts (`hit_lines` collects them, also from
+//! `long_lines`), `recall` ranks files by a question (`recall_reads` looks at them, `word_cache`
+//! remembers their words, and `recall_pages` is what it is asked for and answers), `shared_work`
+//! gives files to the threads of both, and `notes` finds notes by their facts; `walk_pages` is what
+//! the others are asked for and answer, and `left_out` counts what a search did not look into.
+//! `disclosure` is what a refusal may tell, and `refusals` keeps to it. `link_rewriting` moves a
+//! file and rewrites the links that led to it, `folder_links` a folder. `changes` finds out what
+//! changed, and `change_feed` wakes those who watch it. `note_folder` lists, reads and watches all
+//! notes for their owner.
 
 mod append;
 mod append_intent;
@@ -68,6 +69,7 @@ mod thread_share;
 mod tree;
 mod walk;
 mod walk_pages;
+mod whole_file;
 mod word_cache;
 mod write;
 

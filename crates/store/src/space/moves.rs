@@ -19,8 +19,9 @@ use crate::history::{NewChange, VersionSource};
 use super::file_hash::hash_file;
 use super::lock::{Stop, Wait};
 use super::names::ChangeKind;
-use super::read::{read_whole, regular};
+use super::read::regular;
 use super::recorded::Recorded;
+use super::whole_file::read_whole;
 use super::write::{Change, LARGE, Like, LockedFile};
 use super::{CreatedFile, os, refusal};
 

@@ -23,12 +23,12 @@ use stile_domain::permit::{Permit, Read, Walk};
 
 use crate::cancellation::Cancellation;
 
-use super::read::read_whole;
 use super::tree::{LONGEST_PART, SLICE};
 use super::walk::{Found, WalkOrder, Walker};
 use super::walk_pages::{
     FoundOrder, LinkDirection, LinkPage, NotePage, OutLink, TreeEntry, ValueCounts,
 };
+use super::whole_file::read_whole;
 use super::{Inner, os};
 
 /// The order of every walk here: the space remembers the names of folders in this order.

@@ -30,6 +30,7 @@ use stile_domain::window::WindowInput::{Partial, ToEndOfFile};
 use super::document_texts::NoDocumentText;
 use super::edit_refusal::no_section;
 use super::file_hash::PIECE;
+use super::whole_file::{HEAD, read_whole};
 use super::{
     DocumentWindow, FileBytes, FileWindow, Inner, ReadAs, WindowContinuation, WindowStart, os,
     refusal,
@@ -37,31 +38,10 @@ use super::{
 
 /// The largest file that is read in one piece, in bytes.
 const ONE_PIECE: u64 = 1024 * 1024;
-/// The bytes at the beginning of a file by which its kind can be told.
-pub(super) const HEAD: usize = 8 * 1024;
 /// How long after a change another program may still be saving the file.
 const SETTLING: Duration = Duration::from_millis(5);
 /// How long a read waits for a file to stop changing.
 const PATIENCE: Duration = Duration::from_millis(250);
-
-/// Reads an open file of about `size` bytes. Returns `None` if it has more than `limit` bytes.
-pub(super) fn read_whole(file: &File, size: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    let mut bytes = Vec::new();
-    let mut room = usize::try_from(size.min(limit)).unwrap_or(usize::MAX).saturating_add(1);
-    loop {
-        let start = bytes.len();
-        bytes.resize(start + room, 0);
-        let read = os::read_at(file, bytes.get_mut(start..).unwrap_or_default(), start as u64)?;
-        bytes.truncate(start + read);
-        if bytes.len() as u64 > limit {
-            return Ok(None);
-        }
-        if read < room {
-            return Ok(Some(bytes));
-        }
-        room = PIECE;
-    }
-}
 
 /// An open regular file with its attributes.
 pub(super) struct Opened {

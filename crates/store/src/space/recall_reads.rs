@@ -31,10 +31,11 @@ use crate::cancellation::Cancellation;
 use super::document_texts::NoDocumentText;
 use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
-use super::read::{facts_of, read_whole};
+use super::read::facts_of;
 use super::recall_pages::{RecallBudget, RecallKind, RecallQuery};
 use super::shared_work::{EndOnDrop, SharedWork};
 use super::walk::{Found, WalkOrder, Walker};
+use super::whole_file::read_whole;
 use super::word_cache::{Generation, KnownContent};
 use super::{Inner, os};
 

@@ -13,7 +13,8 @@ use super::disclosure::Disclosure;
 use super::edited_text::Base;
 use super::lock::Stop;
 use super::os;
-use super::read::{read_whole, regular};
+use super::read::regular;
+use super::whole_file::read_whole;
 use super::write::{Change, Like};
 use super::{HistoryReach, Inner, RestoredFile, Space};
 

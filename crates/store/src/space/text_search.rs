@@ -33,11 +33,12 @@ use super::hit_lines::HitLines;
 use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
 use super::long_lines::{LONGEST_LINE, search_line_by_line};
-use super::read::{HEAD, Utf8Check, facts_of};
+use super::read::{Utf8Check, facts_of};
 use super::shared_work::{EndOnDrop, SharedWork};
 use super::tree::{SLICE, below};
 use super::walk::{Found, WalkOrder, Walker};
 use super::walk_pages::{SearchHit, SearchPage, TextSearch};
+use super::whole_file::HEAD;
 use super::{Inner, os};
 
 /// The files that wait to be searched at most.

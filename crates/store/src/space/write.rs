@@ -39,9 +39,10 @@ use super::keeper::{KeptPlace, MarkedFolder};
 use super::lock::{FolderTurn, LockError, LockedFolder, Stop, Turn, Wait};
 use super::names::{ChangeKind, TemporaryName};
 use super::os;
-use super::read::{Opened, facts_of, read_whole, regular};
+use super::read::{Opened, facts_of, regular};
 use super::recorded::Recorded;
 use super::root::Check;
+use super::whole_file::read_whole;
 use super::{CreatedFile, EditedFile, Inner, fault, refusal};
 
 /// Makes the new text of a file from the old one.

@@ -38,12 +38,12 @@ pub struct TextRead {
     section: Option<String>,
     /// `next_cursor`, alone.
     cursor: Option<String>,
-    /// If not UTF-8, e.g. `shift_jis`. Recognised if left out.
+    /// If not UTF-8, e.g. `gbk`. Recognised if left out.
     #[schemars(length(max = 32))]
     encoding: Option<String>,
-    /// Only this page, slide, sheet or chapter of a document, from 1.
+    /// Only this page, slide, sheet or chapter.
     page: Option<u64>,
-    /// `extracted`: the text of HTML or mail without what marks it up.
+    /// `extracted`: HTML or mail as plain text.
     form: Option<FormArgument>,
 }
 
