@@ -29,7 +29,7 @@ pub(super) struct OracleCheck<'a> {
 
 #[test]
 fn every_answer_equals_the_oracles() {
-    let coverage = compare_with_oracle(&Home::Sqlite, scaled(30, 20_000));
+    let coverage = compare_with_oracle(&Home::Sqlite, scaled(45, 20_000));
     let enough =
         |name: &str| coverage.get(name).is_some_and(|(goods, bads)| *goods > 0 && *bads > 0);
     for operation in read_operations() {
