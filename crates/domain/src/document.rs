@@ -92,8 +92,11 @@ impl DocumentKind {
         if head.starts_with(ZIP) {
             return Self::of_name(path.as_str()).filter(|kind| *kind != Self::Pdf);
         }
+        // A text may speak of PDF, so without the name it counts at the beginning alone.
+        let is_named = Self::of_name(path.as_str()) == Some(Self::Pdf);
         let first = head.get(..PDF_WITHIN).unwrap_or(head);
-        memchr::memmem::find(first, PDF).map(|_| Self::Pdf)
+        let at = memchr::memmem::find(first, PDF)?;
+        (is_named || at == 0).then_some(Self::Pdf)
     }
 
     /// Recognises a document and no text by its name alone.
@@ -130,7 +133,7 @@ pub enum NoText {
     #[error("the document is damaged or encrypted")]
     Damaged,
     /// The document is too large, or reading it takes too much memory or time.
-    #[error("the document is too large")]
+    #[error("the document is too large, or takes too long to read")]
     TooLarge,
 }
 
@@ -258,7 +261,9 @@ mod tests {
     fn a_file_is_a_document_by_its_first_bytes_and_a_zip_by_its_name_too() {
         let of = |name, head: &[u8]| DocumentKind::of_file(&path(name), head);
         assert_eq!(of("/a.pdf", b"%PDF-1.7"), Some(DocumentKind::Pdf));
-        assert_eq!(of("/a", b"\xef\xbb\xbf\n%PDF-1.7"), Some(DocumentKind::Pdf));
+        assert_eq!(of("/a", b"%PDF-1.7"), Some(DocumentKind::Pdf));
+        assert_eq!(of("/a.pdf", b"\xef\xbb\xbf\n%PDF-1.7"), Some(DocumentKind::Pdf));
+        assert_eq!(of("/a.md", b"f\xfcr %PDF-1.7"), None);
         assert_eq!(of("/a.DOCX", b"PK\x03\x04"), Some(DocumentKind::OfficeOpenXml));
         assert_eq!(of("/a.epub", b"PK\x03\x04"), Some(DocumentKind::Epub));
         for (name, head) in [

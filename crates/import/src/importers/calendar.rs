@@ -88,7 +88,11 @@ pub fn read(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
     // How deep an alarm or another component within the open one is.
     let mut depth = 0;
     let mut keys = Keys::default();
+    let mut calendar_zone = None;
     for line in content_lines(bytes) {
+        if line.name == "X-WR-TIMEZONE" {
+            calendar_zone = zone_named(line.value.trim());
+        }
         let value = line.value.trim().to_ascii_uppercase();
         let component = COMPONENTS.iter().find(|(name, _)| *name == value).map(|(_, kind)| *kind);
         match (line.name.as_str(), &mut open, component) {
@@ -97,7 +101,7 @@ pub fn read(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
             ("END", Some(_), _) if depth > 0 => depth -= 1,
             ("END", Some(_), Some(_)) => {
                 if let Some((number, kind, lines)) = open.take() {
-                    rows.push((number, Ok(entry(kind, &lines, &mut keys))));
+                    rows.push((number, Ok(entry(kind, &lines, calendar_zone.as_ref(), &mut keys))));
                 }
             }
             (_, Some((_, _, lines)), _) if depth == 0 => lines.push(line),
@@ -111,35 +115,77 @@ pub fn read(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
     Ok(rows)
 }
 
+/// The zones of Windows that most calendars name. *Source*: Unicode CLDR 48, `windowsZones.xml`.
+const WINDOWS_ZONES: [(&str, &str); 20] = [
+    ("W. Europe Standard Time", "Europe/Berlin"),
+    ("Romance Standard Time", "Europe/Paris"),
+    ("Central Europe Standard Time", "Europe/Budapest"),
+    ("Central European Standard Time", "Europe/Warsaw"),
+    ("GMT Standard Time", "Europe/London"),
+    ("FLE Standard Time", "Europe/Kyiv"),
+    ("E. Europe Standard Time", "Europe/Chisinau"),
+    ("GTB Standard Time", "Europe/Bucharest"),
+    ("Russian Standard Time", "Europe/Moscow"),
+    ("Turkey Standard Time", "Europe/Istanbul"),
+    ("Eastern Standard Time", "America/New_York"),
+    ("Central Standard Time", "America/Chicago"),
+    ("Mountain Standard Time", "America/Denver"),
+    ("Pacific Standard Time", "America/Los_Angeles"),
+    ("India Standard Time", "Asia/Kolkata"),
+    ("China Standard Time", "Asia/Shanghai"),
+    ("Tokyo Standard Time", "Asia/Tokyo"),
+    ("Singapore Standard Time", "Asia/Singapore"),
+    ("AUS Eastern Standard Time", "Australia/Sydney"),
+    ("UTC", "Etc/UTC"),
+];
+
+/// Returns a zone by its name of the IANA database, also behind a path, or by its name of Windows.
+fn zone_named(name: &str) -> Option<Zone> {
+    let windows = WINDOWS_ZONES.iter().find(|(own, _)| *own == name).map(|(_, zone)| *zone);
+    let mut starts = name.match_indices('/').map(|(at, _)| at + 1);
+    let behind = || starts.find_map(|at| Zone::named(name.get(at..)?));
+    windows.and_then(Zone::named).or_else(|| Zone::named(name)).or_else(behind)
+}
+
 /// A date or a time of an entry.
 struct Moment {
     /// The day where the entry takes place.
     date: String,
-    /// The time; `None` for a whole day.
+    is_all_day: bool,
+    /// The time; `None` for a whole day, and if the zone is not known.
     time: Option<String>,
     zone: Option<String>,
 }
 
 impl Moment {
-    fn of(line: &ContentLine) -> Option<Self> {
+    /// Reads a date or a time. `calendar_zone` is where the calendar is, for times in UTC.
+    fn of(line: &ContentLine, calendar_zone: Option<&Zone>) -> Option<Self> {
         let (date, rest) = compact_time::date(line.value.trim())?;
         let zone = line.parameter("TZID").map(str::to_owned);
         let Some(clock) = rest.strip_prefix('T') else {
-            return Some(Self { date, time: None, zone });
+            return Some(Self { date, is_all_day: true, time: None, zone });
         };
         let (clock, rest) = compact_time::clock(clock)?;
         let local = format!("{date}T{clock}");
-        let known = zone.as_deref().filter(|_| rest != "Z").and_then(Zone::named);
-        // Without a zone that is known, the clock of the entry is taken for UTC, as in all imports.
-        let time = match known {
-            Some(zone) => zone.instant_of(&local)?,
-            None => Instant::parse(&local)?,
+        let time = match (rest == "Z", zone.as_deref()) {
+            (true, _) => Instant::parse(&format!("{local}Z")),
+            (false, Some(name)) => zone_named(name).and_then(|zone| zone.instant_of(&local)),
+            // Without a zone, the clock of the entry is taken for UTC, as in all imports.
+            (false, None) => Instant::parse(&local),
         };
-        Some(Self { date, time: Some(time.to_rfc3339()), zone })
+        let in_zone = |time: Instant| calendar_zone.and_then(|zone| zone.local_date(time));
+        let date = time.filter(|_| rest == "Z").and_then(in_zone).unwrap_or(date);
+        // A time in a zone that is not known would be hours off, so there is none.
+        Some(Self { date, is_all_day: false, time: time.map(Instant::to_rfc3339), zone })
     }
 }
 
-fn entry(kind: &'static str, lines: &[ContentLine], keys: &mut Keys) -> ImportRow {
+fn entry(
+    kind: &'static str,
+    lines: &[ContentLine],
+    calendar_zone: Option<&Zone>,
+    keys: &mut Keys,
+) -> ImportRow {
     let line = |name: &str| lines.iter().find(|line| line.name == name);
     let text = |name: &str| {
         line(name).map(ContentLine::text).filter(|text| !text.is_empty()).map(FieldValue::Text)
@@ -147,13 +193,15 @@ fn entry(kind: &'static str, lines: &[ContentLine], keys: &mut Keys) -> ImportRo
     let all = |name: &str, of: &dyn Fn(&ContentLine) -> Vec<String>| {
         list(lines.iter().filter(|line| line.name == name).flat_map(of).collect())
     };
-    let begins = line("DTSTART").or_else(|| line("DUE")).and_then(Moment::of);
-    let ends = line("DTEND").or_else(|| line("DUE")).and_then(Moment::of);
-    let is_all_day = begins.as_ref().is_some_and(|begins| begins.time.is_none());
+    let begins =
+        line("DTSTART").or_else(|| line("DUE")).and_then(|line| Moment::of(line, calendar_zone));
+    let ends =
+        line("DTEND").or_else(|| line("DUE")).and_then(|line| Moment::of(line, calendar_zone));
+    let is_all_day = begins.as_ref().is_some_and(|begins| begins.is_all_day);
     let date = begins.as_ref().map(|begins| begins.date.clone());
     let (end, end_date) = match ends {
-        Some(Moment { time: Some(time), .. }) => (Some(time), None),
-        Some(Moment { date, .. }) => (None, Some(date)),
+        Some(Moment { date, is_all_day: true, .. }) => (None, Some(date)),
+        Some(Moment { time, .. }) => (time, None),
         None => (None, None),
     };
     let (start, zone) = begins.map_or((None, None), |begins| (begins.time, begins.zone));
@@ -262,6 +310,26 @@ mod tests {
                 }),
             ]
         );
+    }
+
+    #[test]
+    fn zones_are_known_by_their_names_of_windows_and_behind_a_path() {
+        let start = |line: &str| {
+            let text = format!(
+                "BEGIN:VCALENDAR\nX-WR-TIMEZONE:America/New_York\nBEGIN:VEVENT\n{line}\nEND:VEVENT\n"
+            );
+            let entry = entries(&text).remove(0);
+            (entry["date"].clone(), entry["start"].clone())
+        };
+        for zone in ["W. Europe Standard Time", "/freeassociation.sourceforge.net/Europe/Berlin"] {
+            let (_, at) = start(&format!("DTSTART;TZID=\"{zone}\":20260715T100000"));
+            assert_eq!(at, "2026-07-15T08:00:00Z", "{zone}");
+        }
+        let unknown = start("DTSTART;TZID=Nowhere:20260715T100000");
+        assert_eq!(unknown, (json!("2026-07-15"), Value::Null));
+        // The day of a time in UTC is that of the calendar.
+        let evening = start("DTSTART:20260716T010000Z");
+        assert_eq!(evening, (json!("2026-07-15"), json!("2026-07-16T01:00:00Z")));
     }
 
     #[test]

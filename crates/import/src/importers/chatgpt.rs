@@ -1,8 +1,8 @@
 //! Imports an export of ChatGPT or Claude: a record for each message of each conversation.
 //!
 //! Both exports are `conversations.json`, or a folder or zip file that has it, or several files
-//! such as `conversations-001.json`. [`conversation`] reads one element of such a file, and tells whose
-//! it is. So both give the same fields, and can share a stream.
+//! such as `conversations-001.json`. [`conversation`] reads one element of such a file, and tells
+//! whose it is. So both give the same fields, and can share a stream.
 //!
 //! *Source*: OpenAI and Anthropic document no format; these are as their exports of 2023 to 2026
 //! are.
@@ -108,6 +108,9 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
 const FILE_IDS: FileIdShape =
     FileIdShape { prefixes: &["file-", "file_"], is_id_byte: |byte| byte.is_ascii_alphanumeric() };
 
+/// The endings of other formats, which a zip file may have alone.
+const FOREIGN: [&str; 8] = [".mbox", ".eml", ".txt", ".ics", ".vcf", ".ofx", ".xml", ".csv"];
+
 struct ChatGptRows {
     conversations: ArchiveArrays,
     files: ExportedFiles,
@@ -188,7 +191,7 @@ fn is_claude<'n>(names: impl Iterator<Item = &'n str>) -> bool {
 
 /// Returns the folder of the export in an archive, with a `/` at its end unless it is the top, and
 /// the numbers of its files of conversations. An archive with a single file is an export whatever
-/// the name of the file, unless the file is a mailbox or a chat of another program.
+/// the name of the file, unless the name is that of another format.
 fn find_conversations(archive: &Archive) -> io::Result<(String, Vec<usize>)> {
     let names: Vec<(usize, &str)> = entry_names(archive).collect();
     let is_named = |(_, name): &(usize, &str)| {
@@ -196,7 +199,7 @@ fn find_conversations(archive: &Archive) -> io::Result<(String, Vec<usize>)> {
     };
     let mut found: Vec<(usize, &str)> = names.iter().copied().filter(is_named).collect();
     if let (true, [only]) = (found.is_empty(), names.as_slice())
-        && ![".mbox", ".txt"].iter().any(|end| only.1.to_ascii_lowercase().ends_with(end))
+        && !FOREIGN.iter().any(|end| only.1.to_ascii_lowercase().ends_with(end))
     {
         found.push(*only);
     }

@@ -67,27 +67,36 @@ fn unescaped(text: &str) -> String {
 }
 
 /// Returns the lines of a file.
+///
+/// Lines are unfolded before they are decoded, since some programs fold within a character.
 pub(super) fn content_lines(bytes: &[u8]) -> Vec<ContentLine> {
-    let text = decode_text(bytes, None);
-    let mut lines: Vec<(u64, Cow<'_, str>)> = Vec::new();
-    for (number, line) in (1..).zip(text.split('\n')) {
-        let line = line.strip_suffix('\r').unwrap_or(line);
-        match (line.strip_prefix([' ', '\t']), lines.last_mut()) {
-            (Some(rest), Some((_, before))) => before.to_mut().push_str(rest),
-            (None, Some((_, before))) if is_soft_break(before) => {
+    let mut lines: Vec<(u64, Cow<'_, [u8]>)> = Vec::new();
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+    for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let is_soft = lines.last().is_some_and(|(_, before)| is_soft_break(before));
+        match (lines.last_mut(), line) {
+            (Some((_, before)), line) if is_soft => {
                 let before = before.to_mut();
                 before.pop();
-                before.push_str(line);
+                before.extend_from_slice(line);
+            }
+            (Some((_, before)), [b' ' | b'\t', rest @ ..]) => {
+                before.to_mut().extend_from_slice(rest);
             }
             _ => lines.push((number, line.into())),
         }
     }
-    lines.iter().filter_map(|(number, line)| content_line(*number, line)).collect()
+    let read =
+        |(number, line): &(u64, Cow<'_, [u8]>)| content_line(*number, &decode_text(line, None));
+    lines.iter().filter_map(read).collect()
 }
 
 /// Whether a quoted-printable value goes on in the next line.
-fn is_soft_break(line: &str) -> bool {
-    line.ends_with('=') && line.to_ascii_uppercase().contains("QUOTED-PRINTABLE")
+fn is_soft_break(line: &[u8]) -> bool {
+    let head = line.split(|byte| *byte == b':').next().unwrap_or_default();
+    let head = String::from_utf8_lossy(head).to_ascii_uppercase();
+    line.ends_with(b"=") && head.contains("QUOTED-PRINTABLE")
 }
 
 fn content_line(number: u64, line: &str) -> Option<ContentLine> {
@@ -102,8 +111,11 @@ fn content_line(number: u64, line: &str) -> Option<ContentLine> {
     let name = parts.next()?.rsplit('.').next()?.trim().to_ascii_uppercase();
     let parameter = |part: &str| match part.split_once('=') {
         Some((name, value)) => (name.to_ascii_uppercase(), value.trim_matches('"').to_owned()),
-        // vCard 2.1 names the encoding without `ENCODING=`.
-        None => ("ENCODING".to_owned(), part.to_owned()),
+        // vCard 2.1 writes encodings and types without their names.
+        None if part.eq_ignore_ascii_case("QUOTED-PRINTABLE") => {
+            ("ENCODING".to_owned(), part.to_owned())
+        }
+        None => ("TYPE".to_owned(), part.to_owned()),
     };
     let parameters = parts.map(parameter).collect();
     let mut line = ContentLine { number, name, parameters, value };
@@ -149,5 +161,8 @@ mod tests {
         assert_eq!(lines[1].parameter("TYPE"), Some("work;x"));
         assert_eq!(lines[4].parts(';'), ["", "", "Main St; 1", "Z", "", "8000", ""]);
         assert_eq!(list(vec![String::new()]), None);
+        let android = "ADR;HOME;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:=53=74=\r\n =C3=9F";
+        assert_eq!(content_lines(android.as_bytes())[0].text(), "St ß");
+        assert_eq!(content_lines(b"SUMMARY:M\xc3\r\n \xbcller")[0].text(), "Müller");
     }
 }

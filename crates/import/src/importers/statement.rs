@@ -21,6 +21,8 @@ mod amount;
 pub mod camt;
 pub mod ofx;
 
+/// How many bytes of a statement say its encoding.
+const HEAD_BYTES: usize = 1024;
 /// The longest name of a key, in bytes. The rest of a key's 512 bytes is for the number of a second
 /// transaction with the same name.
 const MAX_NAME_BYTES: usize = 480;
@@ -73,7 +75,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     owner_fields: &[],
     because: &[
         "it is a bank statement, a record for each transaction: `id` is the account and the bank's \
-         own number of the transaction",
+         own number of the transaction, with its day and its amount",
         "`amount` can be added up, by `name`, by `type` and by month of `date`; what you pay is \
          negative",
         "`date` orders the records and is what a grant's --since looks at",
@@ -147,16 +149,21 @@ fn row(transaction: Transaction, keys: &mut Keys) -> ImportRow {
     ImportRow::from_message(fields, Vec::new())
 }
 
-/// Returns a key that the same transaction has in every statement. Of transactions with the
-/// same name, as two equal payments of one day without a number are, the second has a number.
+/// What banks write for a number that they do not have.
+const NO_NUMBER: [&str; 4] = ["NONREF", "NOTPROVIDED", "NONE", "0"];
+
+/// Returns a key that the same transaction has in every statement: its account, its number, its day
+/// and its amount. Some banks count their numbers anew in each statement, so a number alone is none.
+/// Without a number, all that the transaction says makes the key.
 fn id(transaction: &Transaction) -> String {
+    let Transaction { date, amount, currency, kind, name, memo, reference, .. } = transaction;
     let account = transaction.account.as_deref().unwrap_or_default();
-    let number = transaction.number.as_deref().filter(|number| !number.is_empty());
-    match number.map(|number| format!("{account}:{number}")) {
+    let day = date.as_deref().unwrap_or_default();
+    let is_number = |number: &&str| !number.is_empty() && !NO_NUMBER.contains(number);
+    let number = transaction.number.as_deref().map(str::trim).filter(is_number);
+    match number.map(|number| format!("{account}:{number}:{day}:{amount}")) {
         Some(name) if name.len() <= MAX_NAME_BYTES => name,
         _ => {
-            let Transaction { date, amount, currency, kind, name, memo, reference, .. } =
-                transaction;
             let texts = [date, currency, kind, name, memo, reference];
             let texts = texts.map(|text| text.as_deref().unwrap_or_default()).join("\n");
             let whole = format!("{account}\n{amount}\n{texts}");
@@ -165,9 +172,38 @@ fn id(transaction: &Transaction) -> String {
     }
 }
 
+/// Returns the encoding of a statement as far as it says it: by a byte order mark, by the
+/// declaration of XML, or by the header of OFX. `None` for UTF-8, and for what says nothing.
+fn charset(bytes: &[u8]) -> Option<String> {
+    if bytes.starts_with(&[0xff, 0xfe]) {
+        return Some("utf-16le".to_owned());
+    }
+    if bytes.starts_with(&[0xfe, 0xff]) {
+        return Some("utf-16be".to_owned());
+    }
+    let head = bytes.get(..HEAD_BYTES).unwrap_or(bytes);
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    let value = |name: &str| {
+        let (_, rest) = head.split_once(name)?;
+        let rest = rest.trim_start_matches(['"', '\'', ':', '=']);
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
+        Some(rest.get(..end.unwrap_or(rest.len())).unwrap_or_default().to_owned())
+    };
+    let named = match head.contains("<?xml") {
+        true => value("encoding="),
+        false => value("charset").map(|name| match name.parse::<u32>() {
+            Ok(932) => "shift_jis".to_owned(),
+            Ok(page) => format!("windows-{page}"),
+            Err(_) => name,
+        }),
+    };
+    named.filter(|_| std::str::from_utf8(bytes).is_err())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::charset::decode_text;
     use crate::importers::{IMPORTERS, recognise};
     use crate::rig::rig;
 
@@ -203,7 +239,36 @@ mod tests {
             let Some((_, FieldValue::Text(id))) = fields.into_iter().next() else { panic!() };
             ids.push(id);
         }
-        assert_eq!((ids[0].as_str(), ids[1].as_str()), ("1:7", "1:7#2"));
+        assert_eq!(ids[0], "1:7:2026-01-05:-2.50");
+        assert_eq!(ids[1], format!("{}#2", ids[0]));
         assert!(ids[2].starts_with("sha256:") && ids[3] == format!("{}#2", ids[2]));
+    }
+
+    #[test]
+    fn a_number_that_counts_anew_and_a_placeholder_are_no_key() {
+        let of = |number: &str, amount: &str| {
+            let own = |text: &str| Some(text.to_owned());
+            let (account, date) = (own("1"), own("2026-01-05"));
+            let amount = amount.to_owned();
+            id(&Transaction {
+                account,
+                number: own(number),
+                date,
+                amount,
+                ..Transaction::default()
+            })
+        };
+        assert_ne!(of("1", "-100"), of("1", "-3"));
+        assert_ne!(of("NONREF", "-100"), of("NONREF", "-3"));
+        assert!(of("NONREF", "1").starts_with("sha256:"));
+    }
+
+    #[test]
+    fn the_encoding_is_the_one_that_the_file_names() {
+        let text = |bytes: &[u8]| decode_text(bytes, charset(bytes).as_deref()).into_owned();
+        assert!(text(b"CHARSET:1251\n<NAME>\xcc\xe0").ends_with("Ма"));
+        assert!(text(b"<?xml version=\"1.0\" encoding=\"ISO-8859-2\"?>\xa3").ends_with('Ł'));
+        assert!(text(b"<?xml encoding='utf-8'?>\xc3\xbc").ends_with('ü'));
+        assert_eq!(text(b"\xff\xfea\0").trim_start_matches('\u{feff}'), "a");
     }
 }

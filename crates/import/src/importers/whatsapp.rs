@@ -57,7 +57,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     keys_can_be_forged: false,
     owner_fields: &[],
     because: &[
-        "it is a chat of WhatsApp, a record for each message: `id` is its time and a digest of it, \
+        "it is a chat of WhatsApp, a record for each message: `id` is a digest of it and its time, \
          since the export names none",
         "`at` orders the records and is what a grant's --since looks at; the export names no zone, \
          so the clock of the phone is taken for UTC",
@@ -98,7 +98,10 @@ struct Stamp {
     is_year_first: bool,
     /// Whether points stand between the numbers.
     has_points: bool,
+    /// Whether it has `AM` or `PM` in capitals, as phones in America write it.
     has_half_days: bool,
+    /// As the line writes it.
+    raw: String,
     /// The time of day, such as `14:15:22`.
     clock: String,
 }
@@ -126,12 +129,27 @@ fn stamp(line: &str) -> Option<(Stamp, &str)> {
     let (clock, has_half_days) = time_of_day(clock)?;
     let has_points = stamp.contains('.') && !has_half_days;
     let is_year_first = date.first().is_some_and(|first| *first > 999);
-    Some((Stamp { date, is_year_first, has_points, has_half_days, clock }, rest))
+    let raw = stamp.to_owned();
+    Some((Stamp { date, is_year_first, has_points, has_half_days, raw, clock }, rest))
 }
+
+/// What Chinese, Japanese and Korean phones write before the time.
+const HALF_DAYS: [(&str, &str); 6] = [
+    ("上午", "am"),
+    ("下午", "pm"),
+    ("午前", "am"),
+    ("午後", "pm"),
+    ("오전", "am"),
+    ("오후", "pm"),
+];
 
 /// Reads a time of 24 or of twice twelve hours, and returns which of them it was.
 fn time_of_day(text: &str) -> Option<(String, bool)> {
-    let text = text.trim_matches(|c: char| c == ',' || c.is_whitespace());
+    // Some languages have a word before the time.
+    let begin = text.find(|c: char| c.is_ascii_digit())?;
+    let (before, text) = text.split_at_checked(begin).filter(|_| begin <= 12)?;
+    let half_before =
+        HALF_DAYS.iter().find(|(name, _)| before.contains(name)).map(|(_, half)| half);
     let digits = |c: char| c.is_ascii_digit() || c == ':' || c == '.';
     let end = text.find(|c: char| !digits(c)).unwrap_or(text.len());
     let (clock, half) = text.split_at(end);
@@ -139,14 +157,15 @@ fn time_of_day(text: &str) -> Option<(String, bool)> {
     let (hour, minute) = (parts.next()??, parts.next()??);
     let second = parts.next().unwrap_or(Some(0))?;
     let half: String = half.chars().filter(char::is_ascii_alphabetic).collect();
-    let hour = match half.to_ascii_lowercase().as_str() {
+    let hour = match half_before.copied().unwrap_or(half.to_ascii_lowercase().as_str()) {
         "" => hour,
         "am" if (1..=12).contains(&hour) => hour % 12,
         "pm" if (1..=12).contains(&hour) => hour % 12 + 12,
         _ => return None,
     };
     let is_time = hour < 24 && minute < 60 && second < 60;
-    is_time.then(|| (format!("{hour:02}:{minute:02}:{second:02}"), !half.is_empty()))
+    let is_in_capitals = !half.is_empty() && half.bytes().all(|byte| byte.is_ascii_uppercase());
+    is_time.then(|| (format!("{hour:02}:{minute:02}:{second:02}"), is_in_capitals))
 }
 
 /// Which of the first two numbers of a date is the month.
@@ -215,7 +234,7 @@ pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
     let mut keys = Keys::default();
     let rows = stamps.iter().zip(messages).map(|(stamp, (line, message))| {
         let at = stamp.at(order).map(Instant::to_rfc3339);
-        (line, Ok(row(at, &message, &mut keys)))
+        (line, Ok(row(at, &stamp.raw, &message, &mut keys)))
     });
     rows.collect()
 }
@@ -228,7 +247,7 @@ const ATTACHED_BEHIND: [&str; 6] = [
     "(file allegato)", "(bestand bijgevoegd)",
 ];
 
-fn row(at: Option<String>, message: &str, keys: &mut Keys) -> ImportRow {
+fn row(at: Option<String>, raw: &str, message: &str, keys: &mut Keys) -> ImportRow {
     let visible: String =
         message.chars().filter(|c| !matches!(c, '\u{200e}' | '\u{200f}')).collect();
     let (from, text) = match visible.split_once(": ") {
@@ -237,11 +256,15 @@ fn row(at: Option<String>, message: &str, keys: &mut Keys) -> ImportRow {
         }
         _ => (None, visible.as_str()),
     };
-    let digest = ContentHash::digest(visible.as_bytes()).to_string();
-    let digest = digest.get(..16).unwrap_or(&digest);
-    let id = keys.take(format!("{}/{digest}", at.as_deref().unwrap_or("no time")));
+    // The time as it is written, so that a longer export that shows the order of day and month
+    // changes the message and adds none.
+    let digest = ContentHash::digest(format!("{raw}\n{visible}").as_bytes());
+    let id = keys.take(format!("sha256:{digest}"));
     let attached = attached_name(text).into_iter().collect::<Vec<_>>();
-    let is_notice = FieldValue::Bool(from.is_none());
+    // What the program says itself begins with a mark, also behind a name.
+    let said = message.split_once(": ").map_or(message, |(_, text)| text);
+    let is_said = said.starts_with('\u{200e}') && attached.is_empty();
+    let is_notice = FieldValue::Bool(from.is_none() || is_said);
     let fields = [
         ("id", Some(FieldValue::Text(id))),
         ("at", at.map(FieldValue::Text)),
@@ -291,6 +314,9 @@ mod tests {
             "[16/1/24, 2:15:22 p.m.] Ann: hello",
             "2024-01-16, 14:15:22 - Ann: hello",
             "[2024-01-16 14.15.22] Ann: hello",
+            "[2024/1/16 下午2:15:22] Ann: hello",
+            "16.1.2024 klo 14.15.22 - Ann: hello",
+            "16/01/2024 à 14:15:22 - Ann: hello",
         ] {
             assert_eq!(times(line), ["2024-01-16T14:15:22Z"], "{line}");
         }
@@ -309,6 +335,7 @@ mod tests {
         let by_order = "3/11/24, 10:00 - Ann: a\n4/2/24, 10:00 - Ann: b\n";
         assert_eq!(times(by_order), ["2024-03-11T10:00:00Z", "2024-04-02T10:00:00Z"]);
         assert_eq!(times("3/4/24, 2:00 PM - Ann: a"), ["2024-03-04T14:00:00Z"]);
+        assert_eq!(times("3/4/24, 2:00 pm - Ann: a"), ["2024-04-03T14:00:00Z"]);
     }
 
     #[test]

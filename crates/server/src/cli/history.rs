@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -32,6 +33,9 @@ use crate::auth;
 use crate::config::declarations::ROOT;
 use crate::config::{Environment, Resolved, Source};
 use crate::owner_files::{OwnerFiles, OwnerFilesError, Restoration};
+
+/// The most time that a comparison of two versions takes before it shows larger blocks.
+const DIFF_TIME: Duration = Duration::from_secs(5);
 
 /// The owner's session with the files of a space and their history, at the command line.
 pub(super) struct FilesOwner {
@@ -255,7 +259,7 @@ pub(super) fn diff(
         other.as_ref().map_or_else(|| name.to_string(), |other| format!("{name}@{other}"));
     let versions = [Some(version), other];
     let names = [old_name.as_str(), new_name.as_str()];
-    let diff = owner.read(owner.files.difference(&path, versions, names))?;
+    let diff = owner.read(owner.files.difference(&path, versions, names, DIFF_TIME))?;
     let not_text = || Failure::Failed(format!("{path} is not text in both versions"));
     Ok(output.write_all(diff.ok_or_else(not_text)?.as_bytes())?)
 }

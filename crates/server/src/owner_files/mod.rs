@@ -22,9 +22,6 @@ use stile_store::history::{Call, ChangeQuery, History, HistoryError};
 use stile_tools::space::SpaceTools;
 use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
-/// The most time that a comparison of two versions takes before it shows larger blocks.
-const DIFF_TIME: Duration = Duration::from_secs(5);
-
 /// The owner's session with the files of a space and their history.
 pub struct OwnerFiles {
     /// The tools, those of the history too.
@@ -128,8 +125,17 @@ impl OwnerFiles {
         self.call("file.restore", arguments).await.map(drop)
     }
 
+    /// Returns what is at a path.
+    ///
+    /// # Errors
+    /// [`OwnerFilesError`].
+    pub async fn now(&self, path: &SpacePath) -> Result<PathNow, OwnerFilesError> {
+        Ok(self.tools.path_now(&self.caller, path).await?)
+    }
+
     /// Returns the difference between two versions of a file, with these names, as `diff -u` shows
     /// it; `None` if one of them is not text. `None` for a version means the file as it is now.
+    /// After the time `within`, the rest is shown with more lines than need be.
     ///
     /// # Errors
     /// [`OwnerFilesError`].
@@ -138,6 +144,7 @@ impl OwnerFiles {
         path: &SpacePath,
         [old, new]: [Option<OldVersion>; 2],
         [old_name, new_name]: [&str; 2],
+        within: Duration,
     ) -> Result<Option<String>, OwnerFilesError> {
         let old = self.tools.version_bytes(&self.caller, path, old).await?;
         let new = self.tools.version_bytes(&self.caller, path, new).await?;
@@ -145,7 +152,7 @@ impl OwnerFiles {
             return Ok(None);
         };
         let mut config = similar::TextDiff::configure();
-        let diff = config.timeout(DIFF_TIME).diff_lines(&old, &new);
+        let diff = config.timeout(within).diff_lines(&old, &new);
         Ok(Some(diff.unified_diff().header(old_name, new_name).to_string()))
     }
 }

@@ -26,6 +26,13 @@ use super::{OwnerFiles, OwnerFilesError};
 /// The tool of the changes that an undo makes.
 pub const UNDO: &str = "undo";
 
+/// The tool of the changes that give a file an old version.
+pub const RESTORE: &str = "restore";
+
+fn is_giving_back(change: &PastChange) -> bool {
+    [UNDO, RESTORE].contains(&change.author.tool.as_str())
+}
+
 /// What takes changes back, and what it leaves.
 #[derive(Default)]
 pub struct PlannedUndo {
@@ -48,6 +55,10 @@ pub async fn plan(
     query: &ChangeQuery,
 ) -> Result<Option<PlannedUndo>, OwnerFilesError> {
     let mut changes = owner.history.changes(query)?;
+    if query.call.is_none() && query.client.is_none() {
+        // What the owner took back or gave back stays so, unless a call or a client is named.
+        changes.retain(|change| !is_giving_back(change));
+    }
     changes.reverse();
     let unrecorded = unrecorded(owner, query)?;
     if changes.is_empty() && unrecorded.is_empty() {

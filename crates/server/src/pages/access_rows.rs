@@ -174,7 +174,7 @@ fn week(digest: &Digest, name: &str, now: i64) -> WeekRow {
         changed: seen.changed(),
         refused: seen.refused(),
         days: days.collect::<Vec<DayCounts>>(),
-        today: day_of_instant(instant(now)),
+        day_ago: instant(now - 24 * 60 * 60).to_rfc3339(),
     }
 }
 

@@ -123,8 +123,8 @@ pub(super) struct WeekRow {
     pub(super) refused: u64,
     /// Its calls of each of the last days, the earliest first.
     pub(super) days: Vec<DayCounts>,
-    /// The beginning of today in UTC, as the undo takes it.
-    pub(super) today: String,
+    /// The time a day ago, as the undo takes it.
+    pub(super) day_ago: String,
 }
 
 /// One thing that a client may do.
@@ -301,7 +301,7 @@ impl AccessView<'_> {
     fn week(&self, name: &str, week: &WeekRow) -> Markup {
         let client = encode_component(name);
         let activity = format!("{ACTIVITY_PATH}?client={client}&days=7");
-        let undo = format!("{UNDO_PATH}?client={client}&since={}", encode_component(&week.today));
+        let undo = format!("{UNDO_PATH}?client={client}&since={}", encode_component(&week.day_ago));
         html! {
             h3 { "This week" }
             @if week.saw.is_empty() && week.changed.is_empty() {
@@ -312,7 +312,7 @@ impl AccessView<'_> {
             @if week.refused > 0 { p { (refused(week.refused)) } }
             p class="links" {
                 a href=(activity) { "Every call" }
-                @if !week.changed.is_empty() { a href=(undo) { "Take back what it changed today" } }
+                @if !week.changed.is_empty() { a href=(undo) { "Take back what it changed in the last 24 hours" } }
             }
         }
     }

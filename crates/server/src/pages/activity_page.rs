@@ -13,6 +13,7 @@ use stile_domain::journal::JournalLine;
 use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::instant::Instant;
+use stile_domain::tool_name::is_dotted_name;
 use stile_domain::unseen::shown_start;
 
 use super::frame::{ACTIVITY_PATH, FILE_PATH, UNDO_PATH};
@@ -43,7 +44,7 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
 /// What the page shows.
 struct ActivityView {
     filter: AuditFilter,
-    /// The first of the days, as in `2026-01-31`.
+    /// The last of the days, as in `2026-01-31`.
     day: String,
     days: i64,
     now: i64,
@@ -60,13 +61,15 @@ struct ActivityView {
 /// A call, and how often it was made in a row.
 struct ToldCall {
     line: JournalLine,
+    /// When the first of them was made.
+    first: String,
     sentence: String,
     times: u64,
 }
 
 impl ToldCall {
     fn new(line: JournalLine) -> Self {
-        Self { sentence: sentence(&line), line, times: 1 }
+        Self { sentence: sentence(&line), first: line.at.clone(), line, times: 1 }
     }
 
     /// Takes a later call that says the same.
@@ -80,14 +83,14 @@ impl ActivityView {
     fn read(visit: &Visit<'_>, space: &OwnedSpace) -> Result<Self, PageError> {
         let now = instant(visit.now);
         let days = visit.text("days").parse().unwrap_or(1).clamp(1, MAX_DAYS);
-        let today = day_of_instant(Instant(now.0 - (days - 1) * MICROS_A_DAY));
         let asked = visit.text("day");
-        let day = if Instant::parse(asked).is_some() { asked.to_owned() } else { today };
-        let begin = Instant::parse(&day).unwrap_or(now);
-        let end = Instant(begin.0.saturating_add(days * MICROS_A_DAY)).to_rfc3339();
+        let day = Instant::parse(asked).map_or_else(|| day_of_instant(now), day_of_instant);
+        let last = Instant::parse(&day).unwrap_or(now);
+        let begin = Instant(last.0.saturating_sub((days - 1) * MICROS_A_DAY));
+        let end = Instant(last.0.saturating_add(MICROS_A_DAY)).to_rfc3339();
         let before = visit.parameters.get("before").map(str::to_owned);
         let before = before.filter(|before| Instant::parse(before).is_some());
-        let filter = filter(visit);
+        let filter = filter(visit)?;
         let mut view = Self {
             filter,
             day,
@@ -145,7 +148,7 @@ impl ActivityView {
     fn what_is_shown(&self) -> String {
         let time = match self.days {
             1 => format!("on {}", self.day),
-            days => format!("in {days} days from {} on", self.day),
+            days => format!("in {days} days up to {}", self.day),
         };
         let shown: u64 = self.calls.iter().map(|call| call.times).sum();
         match self.found {
@@ -194,11 +197,11 @@ impl ActivityView {
                     }
                 }
                 div {
-                    label for="day" { "From day" }
+                    label for="day" { "Day" }
                     input id="day" name="day" type="date" value=(self.day);
                 }
                 div {
-                    label for="days" { "Days" }
+                    label for="days" { "Days up to it" }
                     select id="days" name="days" {
                         @for days in [1, 7, 31] {
                             option value=(days) selected[days == self.days] { (days) }
@@ -210,7 +213,7 @@ impl ActivityView {
         }
     }
 
-    fn call(&self, ToldCall { line, sentence, times }: &ToldCall) -> Markup {
+    fn call(&self, ToldCall { line, sentence, times, .. }: &ToldCall) -> Markup {
         let class = match kind(line) {
             CallKind::Event => "event",
             _ if line.outcome != "ok" => "refused",
@@ -235,7 +238,7 @@ impl ActivityView {
                         }
                         @if let (Some(file), CallKind::Change) = (file, kind(line)) {
                             a href={ (FILE_PATH) "?path=" (encode_component(file.as_str())) } {
-                                "The file" span class="unseen" { " of call by " (caller(line)) }
+                                "The file" span class="unseen" { " of a call by " (shown_start(caller(line), 60)) }
                             }
                         }
                     }
@@ -262,7 +265,7 @@ impl ActivityView {
 
     fn paging(&self) -> Markup {
         let shown = self.calls.len();
-        let last = self.calls.last().map(|call| call.line.at.as_str());
+        let last = self.calls.last().map(|call| call.first.as_str());
         let last = last.filter(|_| shown == CALLS_OF_PAGE);
         let begin = Instant::parse(&self.day);
         let earlier =
@@ -316,13 +319,20 @@ impl ActivityView {
     }
 }
 
-/// Reads the filter of the query. A path that cannot be read fits nothing, so it is left out.
-fn filter(visit: &Visit<'_>) -> AuditFilter {
+/// Reads the filter of the query.
+fn filter(visit: &Visit<'_>) -> Result<AuditFilter, PageError> {
     let named = |name: &str| visit.parameters.get(name).map(|value| value.trim().to_owned());
-    AuditFilter {
-        client: named("client"),
-        path: named("path").and_then(|path| SpacePath::parse(&path).ok()),
-        tool: named("tool"),
+    let path = named("path").map(|path| SpacePath::parse(&path)).transpose();
+    Ok(AuditFilter {
+        client: visit.parameters.get("client").map(str::to_owned),
+        path: path.map_err(|error| PageError::Refused(error.to_string()))?,
+        tool: named("tool").map(canonical),
         refused: visit.text("outcome") == "refused",
-    }
+    })
+}
+
+/// Returns the name of a tool as the journal has it. Most clients show it with an underscore.
+fn canonical(name: String) -> String {
+    let dotted = name.replacen('_', ".", 1);
+    if is_dotted_name(&dotted) { dotted } else { name }
 }

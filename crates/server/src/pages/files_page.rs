@@ -1,11 +1,14 @@
 //! The page that shows a folder, and the page of one file: its versions, what changed between them,
 //! and the form that gives one back.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use http::Response;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use stile_domain::history::past_change::{ChangeNumber, PastChange};
+use stile_domain::history::undo_plan::PathNow;
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
@@ -17,12 +20,11 @@ use tokio::runtime::Handle;
 use super::frame::{FILE_PATH, FILES_PATH, UNDO_PATH};
 use super::signed_in::{self, Outcome, PageError, Visit};
 use super::times::{ago, when};
+use crate::owner_files::undo::RESTORE;
 use crate::owner_files::{OwnerFiles, Restoration};
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
 
-/// The tool of the changes that this page makes.
-const RESTORE: &str = "restore";
 /// The most entries of a folder that a page shows. With usual names they fit into 60 KB.
 const ENTRIES_OF_PAGE: usize = 100;
 /// The most changes that the top folder names.
@@ -34,6 +36,8 @@ const MAX_LINES: usize = 400;
 /// The most characters of a line of a difference, and of all of them.
 const MAX_LINE: usize = 400;
 const MAX_DIFF: usize = 24_000;
+/// How long a page looks for the smallest difference.
+const DIFF_TIME: Duration = Duration::from_millis(250);
 /// The most characters of a path that a page shows.
 const MAX_PATH: usize = 160;
 const NO_HISTORY: &str = "This server keeps no old versions, so this page has nothing to show.";
@@ -76,6 +80,11 @@ pub fn show_file(server: &AuthorizationServer, request: &WebRequest) -> Response
             ..ChangeQuery::default()
         };
         let changes = files.history.changes(&query).map_err(|error| PageError::logged(&error))?;
+        let found = Handle::current().block_on(files.now(&path));
+        let found = found.map_err(|error| PageError::Refused(error.to_string()))?;
+        if changes.is_empty() && !matches!(found, PathNow::File(_)) {
+            return Err(PageError::Absent("There is no such file."));
+        }
         let version = visit.parameters.get("version").and_then(OldVersion::parse);
         let version = version.or_else(|| {
             let last = changes.iter().find(|it| it.concerns(&path) && it.before.is_some());
@@ -146,7 +155,7 @@ fn compare(files: &OwnerFiles, path: &SpacePath, version: OldVersion) -> Compare
         Some(Restoration::BringBack) => Err("There is no such file now.".to_owned()),
         _ => {
             let versions = [Some(version.clone()), None];
-            let compared = files.difference(path, versions, ["then", "now"]);
+            let compared = files.difference(path, versions, ["then", "now"], DIFF_TIME);
             match runtime.block_on(compared) {
                 Ok(Some(text)) => Ok(text),
                 Ok(None) => Err("It is not text, so there is nothing to compare.".to_owned()),

@@ -40,7 +40,9 @@ impl History {
             );
         }
         if let Some(client) = &query.client {
-            and("client = ?", vec![Value::Text(client.clone())]);
+            // Who has no client is known by the subject, as in the journal.
+            let name = Value::Text(client.clone());
+            and("(client = ? OR (client IS NULL AND subject = ?))", vec![name.clone(), name]);
         }
         if let Some(caller) = &query.caller {
             and("subject = ?", vec![Value::Text(caller.subject.clone())]);

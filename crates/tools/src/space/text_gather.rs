@@ -17,8 +17,8 @@ use super::text_read::{TextRead, TextWindow};
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
-/// Read several pieces of text files at once. They share the size of one answer; what did not fit
-/// has `next_cursor`, for `text.read`.
+/// Read several pieces of text files at once, within the size of one answer; what did not fit has
+/// `next_cursor`, for `text.read`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextGather {

@@ -26,19 +26,17 @@ use crate::tool::{Output, Tool};
 pub struct TextRead {
     /// Which file, from the root of the space, e.g. `/notes/today.md`.
     path: FilePath,
-    /// `[start, end]`, from 1, end exclusive, negative from the end: `[-20, 0]` is the last twenty
-    /// lines. All if left out.
+    /// `[start, end]`, from 1, end exclusive, negative from the end: `[-20, 0]` is the last twenty.
     lines: Option<LineRange>,
     /// Begin at the first line with this text, in any case.
     #[schemars(length(min = 1, max = 1024))]
     q: Option<String>,
-    /// Only this section of a note: its heading, headings as `Plan > Next`, or an id of the note
-    /// tools.
+    /// Only this section of a note: a heading, headings as `Plan > Next`, or an id.
     #[schemars(length(min = 1, max = 8192))]
     section: Option<String>,
     /// `next_cursor`, alone.
     cursor: Option<String>,
-    /// If not UTF-8, e.g. `gbk`. Recognised if left out.
+    /// If not UTF-8, e.g. `gbk`.
     #[schemars(length(max = 32))]
     encoding: Option<String>,
     /// Only this page, slide, sheet or chapter.

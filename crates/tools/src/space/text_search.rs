@@ -18,8 +18,7 @@ use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
 
-/// Find lines of text files. While `truncated`, call again with `next_cursor`, even if nothing was
-/// found yet.
+/// Find lines of text files. While `truncated`, go on with `next_cursor`, even if nothing was found.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FindText {

@@ -23,8 +23,11 @@ pub(super) fn nodes(conversation: &JsonObject) -> Option<Vec<(Node, String)>> {
     let mut before: Option<String> = None;
     for (index, message) in conversation.objects("chat_messages").into_iter().enumerate() {
         let id = message.text("uuid").map_or_else(|| format!("message-{index}"), str::to_owned);
-        let parent = message.text("parent_message_uuid").filter(|parent| *parent != NONE);
-        let parent = parent.map(str::to_owned).or_else(|| before.take());
+        let parent = match message.text("parent_message_uuid") {
+            Some(NONE) => None,
+            Some(parent) => Some(parent.to_owned()),
+            None => before.take(),
+        };
         before = Some(id.clone());
         nodes.push((Node { parent, message: visible(&id, message) }, id));
     }

@@ -11,13 +11,13 @@ use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
 use super::amount::amount;
-use super::{ReadTransaction, Transaction, day};
+use super::{ReadTransaction, Transaction, charset, day};
 use crate::importer::UnusableRow;
 
 /// Returns whether a file begins as a statement.
 pub(super) fn begins(beginning: &[u8]) -> bool {
     let text = String::from_utf8_lossy(beginning);
-    text.contains("camt.053.") || text.contains("camt.052.")
+    text.contains("camt.053.")
 }
 
 /// Reads all entries of all statements of a file.
@@ -28,7 +28,7 @@ pub fn read(bytes: &[u8]) -> io::Result<Vec<ReadTransaction>> {
     let damaged = |error: quick_xml::Error| {
         io::Error::new(io::ErrorKind::InvalidData, format!("it is not XML: {error}"))
     };
-    let text = crate::charset::decode_text(bytes, None);
+    let text = crate::charset::decode_text(bytes, charset(bytes).as_deref());
     let mut reader = Reader::from_str(&text);
     reader.config_mut().check_end_names = true;
     let mut entries = Entries::default();
@@ -97,6 +97,11 @@ struct Entry {
     debtor_account: Option<String>,
     creditor_account: Option<String>,
     purpose: Vec<String>,
+    /// What the bank says of the payment, and its number of it.
+    remark: Option<String>,
+    payment_number: Option<String>,
+    /// Whether the entry is not on the account yet, or only told.
+    is_not_booked: bool,
     found: Transaction,
 }
 
@@ -105,8 +110,8 @@ impl Entries {
         let name = start.local_name().as_ref().to_owned();
         self.text.clear();
         match name.as_str() {
-            "BkToCstmrStmt" | "BkToCstmrAcctRpt" => self.is_statement = true,
-            "Stmt" | "Rpt" => self.account = None,
+            "BkToCstmrStmt" => self.is_statement = true,
+            "Stmt" => self.account = None,
             "Ntry" => self.open = Some(Entry { line, ..Entry::default() }),
             _ => {}
         }
@@ -162,7 +167,11 @@ impl Entry {
             ("Ntry", "CdtDbtInd") => self.is_debit = text == "DBIT",
             ("Ntry", "AcctSvcrRef") => found.number = Some(text),
             ("Ntry", "NtryRef") => drop(found.number.get_or_insert(text)),
+            ("Ntry", "Sts") => self.is_not_booked = text != "BOOK",
+            ("Sts", "Cd") => self.is_not_booked = text != "BOOK",
             ("Ntry", "AddtlNtryInf") => found.kind = Some(text),
+            ("TxDtls", "AddtlTxInf") => self.remark = Some(text),
+            ("Refs", "AcctSvcrRef") => self.payment_number = Some(text),
             ("BookgDt", _) => found.date = day(&text),
             ("ValDt", _) => found.value_date = day(&text),
             ("RmtInf", "Ustrd") => self.purpose.push(text),
@@ -186,6 +195,10 @@ impl Entry {
         let amount = self.amount.as_deref().and_then(amount).ok_or_else(|| {
             UnusableRow::new("no_amount", "the entry has no `Amt` that is a number")
         })?;
+        if self.is_not_booked {
+            let why = "the entry is not booked, so it is in no sum; a later statement has it";
+            return Err(UnusableRow::new("not_booked", why));
+        }
         let is_zero = amount.bytes().all(|byte| matches!(byte, b'0' | b'.'));
         let (name, counter_account) = match self.is_debit {
             true => (self.creditor, self.creditor_account),
@@ -196,7 +209,15 @@ impl Entry {
             amount: if self.is_debit && !is_zero { format!("-{amount}") } else { amount },
             name,
             counter_account,
-            memo: (!self.purpose.is_empty()).then(|| self.purpose.join(" ")),
+            memo: match self.purpose.is_empty() {
+                true => self.remark.or_else(|| self.found.kind.clone()),
+                false => Some(self.purpose.join(" ")),
+            },
+            // Of several payments the numbers name parts of the entry.
+            number: match self.payments {
+                0 | 1 => self.payment_number.or(self.found.number),
+                _ => self.found.number,
+            },
             ..self.found
         })
     }
@@ -242,6 +263,12 @@ mod tests {
         let second = read[1].1.as_ref().unwrap();
         assert_eq!((second.amount.as_str(), second.name.as_deref()), ("5", Some("Bob")));
         assert_eq!(read[2].1.as_ref().unwrap_err().code, "no_amount");
+        let pending = STATEMENT
+            .replace("</CdtDbtInd><BookgDt>", "</CdtDbtInd><Sts><Cd>PDNG</Cd></Sts><BookgDt>");
+        assert_eq!(
+            super::read(pending.as_bytes()).unwrap()[0].1.as_ref().unwrap_err().code,
+            "not_booked"
+        );
         assert!(begins(STATEMENT.as_bytes()));
         assert!(super::read(b"<a></b>").is_err() && super::read(b"<a/>").is_err());
     }

@@ -11,12 +11,9 @@ use std::collections::HashMap;
 use std::io;
 
 use super::amount::amount;
-use super::{ReadTransaction, Transaction, day};
+use super::{ReadTransaction, Transaction, charset, day};
 use crate::charset::decode_text;
 use crate::importer::UnusableRow;
-
-/// How many bytes a header may have.
-const HEADER_BYTES: usize = 1024;
 
 /// Returns whether a file begins as a statement.
 pub(super) fn begins(beginning: &[u8]) -> bool {
@@ -30,10 +27,12 @@ pub(super) fn begins(beginning: &[u8]) -> bool {
 /// # Errors
 /// The file is not a statement of OFX.
 pub fn read(bytes: &[u8]) -> io::Result<Vec<ReadTransaction>> {
-    let text = decode_text(bytes, charset(bytes));
+    let text = decode_text(bytes, charset(bytes).as_deref());
+    // What stands in such a section is meant as it stands.
+    let text = text.replace("<![CDATA[", "").replace("]]>", "");
     let mut reader = Reader::default();
     let mut line = 1;
-    let mut rest = text.as_ref();
+    let mut rest = text.as_str();
     while let Some((before, behind)) = rest.split_once('<') {
         line += lines_of(before);
         let Some((tag, behind)) = behind.split_once('>') else { break };
@@ -60,15 +59,6 @@ fn lines_of(text: &str) -> u64 {
     text.bytes().filter(|byte| *byte == b'\n').count() as u64
 }
 
-/// Returns the encoding that the header names; `None` for UTF-8.
-fn charset(bytes: &[u8]) -> Option<&'static str> {
-    let header = bytes.get(..HEADER_BYTES).unwrap_or(bytes);
-    let header = String::from_utf8_lossy(header).to_ascii_uppercase();
-    let is_utf8 = header.contains("ENCODING:UTF-8") || header.contains("ENCODING=\"UTF-8\"");
-    let names_windows = header.contains("CHARSET:1252") || header.contains("CHARSET:ISO-8859-1");
-    (names_windows && !is_utf8 && std::str::from_utf8(bytes).is_err()).then_some("windows-1252")
-}
-
 /// The transactions so far.
 #[derive(Default)]
 struct Reader {
@@ -79,6 +69,8 @@ struct Reader {
     open: Option<(u64, HashMap<String, String>)>,
     /// Whether the account of the other side is read.
     is_other_side: bool,
+    /// Whether the currency before a conversion is read, which is not that of the amount.
+    is_original_currency: bool,
     read: Vec<ReadTransaction>,
 }
 
@@ -94,6 +86,8 @@ impl Reader {
                 self.open = Some((line, HashMap::new()));
             }
             "BANKACCTTO" | "CCACCTTO" => self.is_other_side = true,
+            "ORIGCURRENCY" => self.is_original_currency = true,
+            "CURSYM" if self.is_original_currency => {}
             "CURDEF" => self.currency = Some(value.into_owned()),
             "ACCTID" if self.open.is_none() => self.account = Some(value.into_owned()),
             _ => {
@@ -112,13 +106,14 @@ impl Reader {
         match name.to_ascii_uppercase().as_str() {
             "STMTTRN" | "BANKTRANLIST" => self.end_transaction(),
             "BANKACCTTO" | "CCACCTTO" => self.is_other_side = false,
+            "ORIGCURRENCY" => self.is_original_currency = false,
             "STMTRS" | "CCSTMTRS" | "INVSTMTRS" => self.account = None,
             _ => {}
         }
     }
 
     fn end_transaction(&mut self) {
-        self.is_other_side = false;
+        (self.is_other_side, self.is_original_currency) = (false, false);
         let Some((line, mut values)) = self.open.take() else { return };
         let mut take = |name: &str| values.remove(name);
         let row = match take("TRNAMT") {
@@ -144,8 +139,12 @@ impl Reader {
     }
 }
 
+/// Returns a value without references to characters. Banks forget to escape some `&`.
 fn unescaped(text: &str) -> Cow<'_, str> {
-    quick_xml::escape::unescape(text).unwrap_or(Cow::Borrowed(text))
+    let known = [("&lt;", "<"), ("&gt;", ">"), ("&nbsp;", " "), ("&quot;", "\""), ("&amp;", "&")];
+    quick_xml::escape::unescape(text).unwrap_or_else(|_| {
+        known.iter().fold(text.to_owned(), |text, (name, own)| text.replace(name, own)).into()
+    })
 }
 
 #[cfg(test)]
@@ -187,6 +186,21 @@ mod tests {
             <BANKACCTTO><ACCTID>DE99</ACCTID></BANKACCTTO></STMTTRN></STMTRS></OFX>";
         assert_eq!(read(xml.as_bytes()), [(1, Ok(expected))]);
         assert!(begins(xml.as_bytes()) && begins(SGML.as_bytes()) && !begins(b"<html>"));
+    }
+
+    #[test]
+    fn the_currency_is_that_of_the_amount_and_names_are_as_they_are_meant() {
+        let of = |inner: &str| {
+            let text = format!("<OFX><CURDEF>USD<STMTTRN><TRNAMT>1{inner}</STMTTRN>");
+            let Transaction { currency, name, .. } =
+                super::read(text.as_bytes()).unwrap().remove(0).1.unwrap();
+            (currency.unwrap(), name.unwrap_or_default())
+        };
+        let original = "<ORIGCURRENCY><CURRATE>1.1<CURSYM>EUR</ORIGCURRENCY>";
+        assert_eq!(of(original).0, "USD");
+        assert_eq!(of("<CURRENCY><CURSYM>EUR</CURRENCY>").0, "EUR");
+        assert_eq!(of("<NAME><![CDATA[Tom & Co]]></NAME>").1, "Tom & Co");
+        assert_eq!(of("<NAME>A & B &amp; C</NAME>").1, "A & B & C");
     }
 
     #[test]
