@@ -153,8 +153,8 @@ fn row(transaction: Transaction, keys: &mut Keys) -> ImportRow {
 const NO_NUMBER: [&str; 4] = ["NONREF", "NOTPROVIDED", "NONE", "0"];
 
 /// Returns a key that the same transaction has in every statement: its account, its number, its day
-/// and its amount. Some banks count their numbers anew in each statement, so a number alone is none.
-/// Without a number, all that the transaction says makes the key.
+/// and its amount. Some banks count their numbers anew in each statement, so a number alone is no
+/// key. Without a number, all that the transaction says makes the key.
 fn id(transaction: &Transaction) -> String {
     let Transaction { date, amount, currency, kind, name, memo, reference, .. } = transaction;
     let account = transaction.account.as_deref().unwrap_or_default();

@@ -34,7 +34,7 @@ pub struct FileFind {
     /// Only files or only folders.
     #[serde(rename = "type")]
     kind: Option<FoundType>,
-    /// Changed since this UTC date or time, or within an age such as `7d`.
+    /// Changed since: a UTC date or time, or an age like `7d`.
     modified_after: Option<String>,
     /// Changed at or before this one.
     modified_before: Option<String>,

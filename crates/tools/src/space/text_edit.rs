@@ -22,8 +22,7 @@ use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
 /// Make several replacements in a text file that you have read, as one change: all or none. Each
-/// `old` is any text that occurs exactly once in what the edits before it left. Returns a diff;
-/// with `dry_run` nothing is written.
+/// `old` is any text that occurs exactly once in what the edits before it left. Returns a diff.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EditText {

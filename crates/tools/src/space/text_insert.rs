@@ -26,10 +26,9 @@ pub struct TextInsert {
     path: FilePath,
     /// Its `hash`.
     hash: ContentHash,
-    /// The line before which to insert, from 1; negative numbers count from the end, -1 is the last
-    /// line.
+    /// The line before which to insert, from 1; -1 is the last line.
     line: Option<i64>,
-    /// The full content of that line, every character of it.
+    /// The full content of that line.
     anchor: Option<String>,
     /// A section of a note in place of `line` and `anchor`, as in `text.read`.
     section: Option<String>,

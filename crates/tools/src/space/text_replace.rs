@@ -31,8 +31,7 @@ pub struct TextReplace {
     lines: Option<LineRange>,
     /// A section of a note in place of `lines`, as in `text.read`.
     section: Option<String>,
-    /// The full content of one or more consecutive lines, every character of them, as `text.read`
-    /// showed them.
+    /// The full content of consecutive lines, every character, as `text.read` showed them.
     old: Option<String>,
     /// The lines that take their place; empty to delete them.
     new: String,

@@ -18,14 +18,15 @@ use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
 
-/// Find lines of text files. While `truncated`, go on with `next_cursor`, even if nothing was found.
+/// Find lines of text files. While `truncated`, go on with `next_cursor`, even if nothing was
+/// found.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FindText {
     /// What a line must contain, or a regular expression with `regex`.
     #[schemars(length(min = 1, max = 1024))]
     q: String,
-    /// Whether `q` is a regular expression.
+    /// As `q` says.
     #[serde(default)]
     regex: bool,
     /// `smart` ignores case unless `q` has a capital letter.
