@@ -77,7 +77,7 @@ fn call(ask: &OperationRequest) -> Option<(&'static str, Json)> {
     }
     // Every other list is a short one.
     let is_list = matches!(tool, "search" | "query_records");
-    if is_list && ask.pairs.len() % 2 == 0 {
+    if is_list && ask.pairs.len().is_multiple_of(2) {
         args.insert("detail".to_owned(), "list".into());
     }
     let definition = RECORD_TOOLS
