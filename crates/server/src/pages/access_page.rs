@@ -1,4 +1,4 @@
-//! The page "who may do what", and the forms that narrow and end it. [`super::access_rows`] has the
+//! The page "who may do what", and the forms that narrow and end it. `access_rows` has the
 //! rows of the page.
 
 use axum::body::Body;
