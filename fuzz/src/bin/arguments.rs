@@ -43,6 +43,7 @@ static SPACE: LazyLock<Space> = LazyLock::new(|| {
         search_ignore: stile_store::space::SearchIgnore::default(),
         lock_wait: Duration::from_secs(5),
         appends_folder: None,
+        documents: None,
         events: Arc::new(|_| {}),
     };
     Space::open_ambient(folder.path(), options).expect("an open folder").0
