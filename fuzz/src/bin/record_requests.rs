@@ -60,6 +60,10 @@ fn what_is_taken_was_declared(pairs: &[(String, String)]) {
                         if key == base { value.split(',').collect() } else { vec![value] };
                     assert!(sent.iter().all(|name| names.iter().any(|known| known == name)));
                 }
+                ParameterType::RepeatedName { max } => {
+                    let names = parsed.names(base).expect("they were sent");
+                    assert!(names.len() <= max && names.contains(value));
+                }
                 ParameterType::RelationLimits => {
                     let given = parsed
                         .relation_limits()
