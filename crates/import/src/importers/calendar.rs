@@ -11,7 +11,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
 use stile_domain::records::zone::Zone;
 
-use super::compact_time;
+use super::compact_time::{self, written};
 use super::content_lines::{ContentLine, content_lines, list};
 use super::whole_file::{self, Keys, ReadRow};
 use crate::importer::{
@@ -173,10 +173,13 @@ impl Moment {
             // Without a zone, the clock of the entry is taken for UTC, as in all imports.
             (false, None) => Instant::parse(&local),
         };
-        let in_zone = |time: Instant| calendar_zone.and_then(|zone| zone.local_date(time));
+        let in_zone = |time: Instant| {
+            let date = calendar_zone.and_then(|zone| zone.local_date(time))?;
+            Instant::parse(&date).map(|_| date)
+        };
         let date = time.filter(|_| rest == "Z").and_then(in_zone).unwrap_or(date);
         // A time in a zone that is not known would be hours off, so there is none.
-        Some(Self { date, is_all_day: false, time: time.map(Instant::to_rfc3339), zone })
+        Some(Self { date, is_all_day: false, time: time.and_then(written), zone })
     }
 }
 

@@ -23,6 +23,13 @@ pub(super) fn clock(text: &str) -> Option<(String, &str)> {
     Some((format!("{hour}:{minute}:{second}"), rest))
 }
 
+/// Returns a time as RFC 3339 writes it. `None` beyond the years 0000 to 9999, as the first hours of
+/// the year 0000 in a zone ahead of UTC are.
+pub(super) fn written(at: Instant) -> Option<String> {
+    let text = at.to_rfc3339();
+    Instant::parse(&text).map(|_| text)
+}
+
 fn digits(text: &str, count: usize) -> Option<(&str, &str)> {
     let (head, rest) = text.split_at_checked(count)?;
     head.bytes().all(|byte| byte.is_ascii_digit()).then_some((head, rest))
@@ -44,5 +51,8 @@ mod tests {
         assert_eq!(clock("101112Z"), Some(("10:11:12".to_owned(), "Z")));
         assert_eq!(clock("10:11:12"), Some(("10:11:12".to_owned(), "")));
         assert_eq!((clock("1011"), clock("é01112")), (None, None));
+        let first = Instant::parse("0000-01-01T00:00:00Z").unwrap();
+        assert_eq!(written(first).as_deref(), Some("0000-01-01T00:00:00Z"));
+        assert_eq!(written(Instant(first.0 - 1)), None);
     }
 }

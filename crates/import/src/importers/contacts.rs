@@ -113,7 +113,7 @@ fn card(lines: &[ContentLine], keys: &mut Keys) -> ImportRow {
         ("categories", all("CATEGORIES", &|line| line.parts(','))),
         ("birthday", own(text("BDAY").map(|day| with_marks(&day)))),
         ("note", own(text("NOTE"))),
-        ("updated", own(updated.map(Instant::to_rfc3339))),
+        ("updated", own(updated.and_then(compact_time::written))),
     ];
     ImportRow::from_message(fields, Vec::new())
 }
