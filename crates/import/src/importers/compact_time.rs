@@ -23,8 +23,8 @@ pub(super) fn clock(text: &str) -> Option<(String, &str)> {
     Some((format!("{hour}:{minute}:{second}"), rest))
 }
 
-/// Returns a time as RFC 3339 writes it. `None` beyond the years 0000 to 9999, as the first hours of
-/// the year 0000 in a zone ahead of UTC are.
+/// Returns a time as RFC 3339 writes it. `None` beyond the years 0000 to 9999, as the first hours
+/// of the year 0000 in a zone ahead of UTC are.
 pub(super) fn written(at: Instant) -> Option<String> {
     let text = at.to_rfc3339();
     Instant::parse(&text).map(|_| text)
