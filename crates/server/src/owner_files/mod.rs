@@ -89,6 +89,7 @@ impl OwnerFiles {
         let last = changes.iter().find(|change| change.concerns(path) && change.before.is_some());
         Ok(last.map(|change| OldVersion::Before(change.number)))
     }
+
     /// Returns what it takes to give a file an old version.
     ///
     /// # Errors
