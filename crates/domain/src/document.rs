@@ -135,6 +135,9 @@ pub enum NoText {
     /// The document is too large, or reading it takes too much memory or time.
     #[error("the document is too large, or takes too long to read")]
     TooLarge,
+    /// No document can be read now, whatever this one holds. A later call may read it.
+    #[error("the server can read no document now")]
+    NotNow,
 }
 
 /// Takes the text out of documents.

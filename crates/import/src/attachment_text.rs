@@ -82,7 +82,7 @@ impl AttachmentTexts {
                     texts.unread.without_text += u64::from(lacks_text);
                 }
                 Some(Err(NoText::Damaged)) => texts.unread.damaged += 1,
-                Some(Err(NoText::TooLarge)) => texts.unread.too_large += 1,
+                Some(Err(NoText::TooLarge | NoText::NotNow)) => texts.unread.too_large += 1,
                 None => {}
             }
             if let Some(name) = attachment.file_name() {

@@ -46,8 +46,7 @@ impl DocumentReader for TextReader {
     fn text(&self, kind: DocumentKind, bytes: &[u8]) -> Result<DocumentText, NoText> {
         let parts = match in_this_process(kind, bytes) {
             Some(parts) => parts?,
-            // A machine that starts no process has no memory for the document.
-            None => self.read(kind, bytes).map_err(|_| NoText::TooLarge)??,
+            None => self.read(kind, bytes).map_err(|_| NoText::NotNow)??,
         };
         Ok(DocumentText::new(&parts))
     }
@@ -103,7 +102,7 @@ fn answer_of(output: impl Read) -> Vec<u8> {
 }
 
 fn result_of(mut child: Child, answered: Option<Vec<u8>>) -> Result<Vec<DocumentPart>, NoText> {
-    let status = child.wait().map_err(|_| NoText::TooLarge)?;
+    let status = child.wait().map_err(|_| NoText::NotNow)?;
     match (status.code(), answered) {
         (Some(0), Some(answer)) => {
             std::str::from_utf8(&answer).ok().and_then(of_wire).ok_or(NoText::Damaged)
@@ -139,7 +138,7 @@ pub fn run(kind: DocumentKind, input: impl Read, mut output: impl Write) -> u8 {
             if written.is_ok() { 0 } else { DAMAGED }
         }
         Err(NoText::Damaged) => DAMAGED,
-        Err(NoText::TooLarge) => TOO_LARGE,
+        Err(NoText::TooLarge | NoText::NotNow) => TOO_LARGE,
     }
 }
 

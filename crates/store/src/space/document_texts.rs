@@ -42,7 +42,7 @@ impl NoDocumentText {
     /// Returns why a search does not look into the document.
     pub(super) fn left_out(self) -> LeftOutReason {
         match self {
-            Self::Busy => LeftOutReason::Unreadable,
+            Self::Busy | Self::Of(NoText::NotNow) => LeftOutReason::Unreadable,
             Self::Of(NoText::Damaged) => LeftOutReason::NotText,
             Self::Of(NoText::TooLarge) => LeftOutReason::TooLong,
         }
@@ -144,6 +144,9 @@ impl DocumentTexts {
             return Ok(Err(NoDocumentText::Busy));
         }
         let text = reader.text(kind, &bytes);
+        if text == Err(NoText::NotNow) {
+            return Ok(Err(NoDocumentText::Busy));
+        }
         let packed = match &text {
             Ok(document) => Ok(Packed::of(document)?),
             Err(why) => Err(*why),
@@ -170,6 +173,9 @@ mod tests {
     impl DocumentReader for Counting {
         fn text(&self, _: DocumentKind, bytes: &[u8]) -> Result<DocumentText, NoText> {
             self.0.fetch_add(1, Ordering::Relaxed);
+            if bytes == b"busy" {
+                return Err(NoText::NotNow);
+            }
             let text = std::str::from_utf8(bytes).map_err(|_| NoText::Damaged)?;
             Ok(DocumentText::with_parts(text.to_owned(), vec![1]))
         }
@@ -197,6 +203,9 @@ mod tests {
         assert_eq!(read(b"moss"), Ok(moss));
         assert_eq!(read(&[0xff]), Err(NoDocumentText::Of(NoText::Damaged)));
         assert_eq!(reader.0.load(Ordering::Relaxed), 2);
+        // That no reader can be started says nothing of the document, and is not remembered.
+        assert_eq!(read(b"busy"), Err(NoDocumentText::Busy));
+        assert_eq!(reader.0.load(Ordering::Relaxed), 4);
     }
 
     #[test]
