@@ -1,4 +1,4 @@
-//! What calendars, contacts and statements of banks become.
+//! What calendars, contacts, chats of WhatsApp and statements of banks become.
 //!
 //! The first byte of an input selects the format; the rest is the file.
 
@@ -13,13 +13,14 @@ use stile_domain::records::row;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_import::importers::statement::{ReadTransaction, camt, ofx};
 use stile_import::importers::whole_file::ReadRow;
-use stile_import::importers::{calendar, contacts};
+use stile_import::importers::{calendar, contacts, whatsapp};
 
 fuzz_target!(|input: &[u8]| {
     let Some((format, file)) = input.split_first() else { return };
-    match format % 4 {
-        0 => can_be_stored(calendar::read(file).expect("every file has lines"), &["start", "end"]),
-        1 => can_be_stored(contacts::read(file).expect("every file has lines"), &["updated"]),
+    match format % 5 {
+        0 => can_be_stored(calendar::read(file), &["start", "end"]),
+        1 => can_be_stored(contacts::read(file), &["updated"]),
+        4 => can_be_stored(whatsapp::read(file), &["at"]),
         2 => add_up(ofx::read(file).unwrap_or_default()),
         _ => add_up(camt::read(file).unwrap_or_default()),
     }

@@ -4,19 +4,15 @@
 //!
 //! *Source*: RFC 5545, sections 3.6 (components) and 3.8 (properties).
 
-use std::io;
-
 use stile_domain::hash::ContentHash;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
 use stile_domain::records::zone::Zone;
 
 use super::compact_time::{self, written};
-use super::content_lines::{ContentLine, content_lines, list};
+use super::content_lines::{Component, ContentLine, components, list};
 use super::whole_file::{self, Keys, ReadRow};
-use crate::importer::{
-    Contents, ImportRow, Importer, Recognition, StreamDeclaration, UnusableRow, file_bytes,
-};
+use crate::importer::{Contents, ImportRow, Importer, Recognition, StreamDeclaration, file_bytes};
 use crate::preset::{PresetDeclaration, PresetField};
 
 /// Imports each entry of a calendar.
@@ -29,7 +25,7 @@ pub static IMPORTER: Importer = Importer {
         ..Recognition::NEVER
     },
     byte_count: file_bytes,
-    open: |path, _| whole_file::open(path, read),
+    open: |path, _| whole_file::open(path, |bytes| Ok(read(bytes))),
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };
 
@@ -78,41 +74,15 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
 const COMPONENTS: [(&str, &str); 3] =
     [("VEVENT", "event"), ("VTODO", "task"), ("VJOURNAL", "journal")];
 
-/// Reads all entries of a calendar.
-///
-/// # Errors
-/// None: what is no line of a calendar is passed by.
-pub fn read(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
-    let mut rows = Vec::new();
-    let mut open: Option<(u64, &str, Vec<ContentLine>)> = None;
-    // How deep an alarm or another component within the open one is.
-    let mut depth = 0;
+/// Reads all entries of a calendar. What is no line of a calendar is passed by.
+pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
+    let (entries, others) = components(bytes, &COMPONENTS);
+    let zone = others.iter().find(|line| line.name == "X-WR-TIMEZONE");
+    let zone = zone.and_then(|line| zone_named(line.value.trim()));
     let mut keys = Keys::default();
-    let mut calendar_zone = None;
-    for line in content_lines(bytes) {
-        if line.name == "X-WR-TIMEZONE" {
-            calendar_zone = zone_named(line.value.trim());
-        }
-        let value = line.value.trim().to_ascii_uppercase();
-        let component = COMPONENTS.iter().find(|(name, _)| *name == value).map(|(_, kind)| *kind);
-        match (line.name.as_str(), &mut open, component) {
-            ("BEGIN", None, Some(kind)) => open = Some((line.number, kind, Vec::new())),
-            ("BEGIN", Some(_), _) => depth += 1,
-            ("END", Some(_), _) if depth > 0 => depth -= 1,
-            ("END", Some(_), Some(_)) => {
-                if let Some((number, kind, lines)) = open.take() {
-                    rows.push((number, Ok(entry(kind, &lines, calendar_zone.as_ref(), &mut keys))));
-                }
-            }
-            (_, Some((_, _, lines)), _) if depth == 0 => lines.push(line),
-            _ => {}
-        }
-    }
-    if let Some((number, kind, _)) = open {
-        let cut = UnusableRow::new("cut_off", format!("the {kind} does not end"));
-        rows.push((number, Err(cut)));
-    }
-    Ok(rows)
+    let mut row =
+        |found: &Component| found.row(|lines| entry(found.kind, lines, zone.as_ref(), &mut keys));
+    entries.iter().map(&mut row).collect()
 }
 
 /// The zones of Windows that most calendars name. *Source*: Unicode CLDR 48, `windowsZones.xml`.
@@ -273,7 +243,7 @@ mod tests {
     use super::*;
 
     fn entries(text: &str) -> Vec<Value> {
-        let rows = read(text.as_bytes()).unwrap();
+        let rows = read(text.as_bytes());
         let fields = |(_, row): ReadRow| row::to_json(&row.unwrap().fields);
         rows.into_iter().map(|row| serde_json::from_str(&fields(row)).unwrap()).collect()
     }
@@ -338,7 +308,7 @@ mod tests {
     #[test]
     fn an_entry_that_is_cut_or_has_no_sense_loses_nothing_else() {
         let text = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20269999\nSUMMARY:x\nEND:VEVENT\nBEGIN:VEVENT\n";
-        let rows = read(text.as_bytes()).unwrap();
+        let rows = read(text.as_bytes());
         assert!(rows[0].1.is_ok());
         assert_eq!(rows[1].1.as_ref().unwrap_err().code, "cut_off");
         assert!(begins(b"\xef\xbb\xbfbegin:vcalendar\n", b"BEGIN:VCALENDAR"));

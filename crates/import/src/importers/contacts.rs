@@ -2,19 +2,15 @@
 //!
 //! *Source*: RFC 6350, section 6; RFC 2426; vCard 2.1.
 
-use std::io;
-
 use stile_domain::hash::ContentHash;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
 
 use super::calendar::begins;
 use super::compact_time;
-use super::content_lines::{ContentLine, content_lines, list};
+use super::content_lines::{ContentLine, components, list};
 use super::whole_file::{self, Keys, ReadRow};
-use crate::importer::{
-    Contents, ImportRow, Importer, Recognition, StreamDeclaration, UnusableRow, file_bytes,
-};
+use crate::importer::{Contents, ImportRow, Importer, Recognition, StreamDeclaration, file_bytes};
 use crate::preset::{PresetDeclaration, PresetField};
 
 /// Imports each card of a file of contacts.
@@ -27,7 +23,7 @@ pub static IMPORTER: Importer = Importer {
         ..Recognition::NEVER
     },
     byte_count: file_bytes,
-    open: |path, _| whole_file::open(path, read),
+    open: |path, _| whole_file::open(path, |bytes| Ok(read(bytes))),
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };
 
@@ -60,31 +56,11 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
 };
 
-/// Reads all cards of a file.
-///
-/// # Errors
-/// None: what is no line of a card is passed by.
-pub fn read(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
-    let mut rows = Vec::new();
-    let mut open: Option<(u64, Vec<ContentLine>)> = None;
+/// Reads all cards of a file. What is no line of a card is passed by.
+pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
     let mut keys = Keys::default();
-    for line in content_lines(bytes) {
-        let is_card = line.value.trim().eq_ignore_ascii_case("VCARD");
-        match (line.name.as_str(), &mut open) {
-            ("BEGIN", None) if is_card => open = Some((line.number, Vec::new())),
-            ("END", Some(_)) if is_card => {
-                if let Some((number, lines)) = open.take() {
-                    rows.push((number, Ok(card(&lines, &mut keys))));
-                }
-            }
-            (_, Some((_, lines))) => lines.push(line),
-            _ => {}
-        }
-    }
-    if let Some((number, _)) = open {
-        rows.push((number, Err(UnusableRow::new("cut_off", "the card does not end"))));
-    }
-    Ok(rows)
+    let (cards, _) = components(bytes, &[("VCARD", "card")]);
+    cards.iter().map(|found| found.row(|lines| card(lines, &mut keys))).collect()
 }
 
 fn card(lines: &[ContentLine], keys: &mut Keys) -> ImportRow {
@@ -174,7 +150,7 @@ mod tests {
             REV:20260105T101112Z\r\nNOTE:likes\\, tea\r\nEND:VCARD\r\n\
             BEGIN:VCARD\r\nVERSION:2.1\r\nN:Roe;Bo\r\nEND:VCARD\r\n\
             BEGIN:VCARD\r\nVERSION:2.1\r\nN:Roe;Bo\r\nEND:VCARD\r\nBEGIN:VCARD\r\n";
-        let mut rows = read(text.as_bytes()).unwrap();
+        let mut rows = read(text.as_bytes());
         assert_eq!(rows.pop().unwrap().1.unwrap_err().code, "cut_off");
         let rows: Vec<Value> = rows
             .into_iter()

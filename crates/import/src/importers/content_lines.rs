@@ -9,7 +9,9 @@ use mail_parser::decoders::quoted_printable::quoted_printable_decode;
 use serde_json::Value;
 use stile_domain::records::value::FieldValue;
 
+use super::whole_file::ReadRow;
 use crate::charset::decode_text;
+use crate::importer::{ImportRow, UnusableRow};
 
 /// A line, as it is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +71,7 @@ fn unescaped(text: &str) -> String {
 /// Returns the lines of a file.
 ///
 /// Lines are unfolded before they are decoded, since some programs fold within a character.
-pub(super) fn content_lines(bytes: &[u8]) -> Vec<ContentLine> {
+fn content_lines(bytes: &[u8]) -> Vec<ContentLine> {
     let mut lines: Vec<(u64, Cow<'_, [u8]>)> = Vec::new();
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
@@ -134,6 +136,52 @@ fn split_unquoted(head: &str) -> impl Iterator<Item = &str> {
         is_quoted ^= character == '"';
         character == ';' && !is_quoted
     })
+}
+
+/// A component, such as an event or a card: what stands between its `BEGIN` and its `END`.
+pub(super) struct Component {
+    /// The line of its `BEGIN`.
+    number: u64,
+    /// What it is, in words.
+    pub(super) kind: &'static str,
+    lines: Vec<ContentLine>,
+    has_end: bool,
+}
+
+impl Component {
+    /// Returns the row that `make` makes of the lines, or that the component was cut off.
+    pub(super) fn row(&self, make: impl FnOnce(&[ContentLine]) -> ImportRow) -> ReadRow {
+        let cut = || UnusableRow::new("cut_off", format!("the {} does not end", self.kind));
+        (self.number, if self.has_end { Ok(make(&self.lines)) } else { Err(cut()) })
+    }
+}
+
+/// Splits a file into the components with these names, and the lines that belong to none of them.
+/// What lies within a component, such as an alarm, is left out.
+pub(super) fn components(
+    bytes: &[u8],
+    names: &[(&str, &'static str)],
+) -> (Vec<Component>, Vec<ContentLine>) {
+    let (mut found, mut others): (Vec<Component>, Vec<ContentLine>) = (Vec::new(), Vec::new());
+    let mut depth = 0;
+    for line in content_lines(bytes) {
+        let value = line.value.trim();
+        let named = names.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
+        let open = found.last_mut().filter(|last| !last.has_end);
+        match (line.name.as_str(), open, named) {
+            ("BEGIN", None, Some((_, kind))) => {
+                let (number, lines) = (line.number, Vec::new());
+                found.push(Component { number, kind, lines, has_end: false });
+            }
+            ("BEGIN", Some(_), _) => depth += 1,
+            ("END", Some(_), _) if depth > 0 => depth -= 1,
+            ("END", Some(open), Some(_)) => open.has_end = true,
+            (_, Some(open), _) if depth == 0 => open.lines.push(line),
+            (_, Some(_), _) => {}
+            (_, None, _) => others.push(line),
+        }
+    }
+    (found, others)
 }
 
 /// Returns texts as the value of a field; `None` if there is none.
