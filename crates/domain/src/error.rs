@@ -267,7 +267,7 @@ pub enum Refusal {
         size_bytes: u64,
         /// The hash of the file.
         hash: ContentHash,
-        /// Why there is no text.
+        /// What kept the reader from a text.
         why: NoText,
     },
     /// The sent hash, or the cursor's hash, differs from the hash of the file.

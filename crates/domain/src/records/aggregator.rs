@@ -297,7 +297,7 @@ impl Aggregator {
         &self.left_out
     }
 
-    /// Returns what was computed of all records, if there is no grouping.
+    /// Returns the measure of all records together. For an aggregate without groups.
     pub fn value(&self) -> MeasuredValue {
         match self.groups.get(&[][..]) {
             Some(tally) => tally.value(),
@@ -305,8 +305,8 @@ impl Aggregator {
         }
     }
 
-    /// Returns at most `limit` groups in an order, after the group that `after` identifies. `None`
-    /// if there is no such group any more.
+    /// Returns at most `limit` groups in an order, from behind the group `after`. `None` if that
+    /// group has gone, so that a cursor to it leads nowhere.
     pub fn groups(
         self,
         order: GroupOrder,
