@@ -2,6 +2,8 @@
 
 pub mod activity;
 pub mod seen;
+#[cfg(test)]
+mod test_lines;
 
 use crate::journal::JournalLine;
 use crate::path::SpacePath;
@@ -174,19 +176,9 @@ fn event(line: &JournalLine, path: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::test_lines::line;
     use super::*;
     use crate::history::past_change::ChangeNumber;
-
-    fn line(tool: &str, path: Option<&str>) -> JournalLine {
-        JournalLine {
-            subject: Some("ann".to_owned()),
-            client: Some("cursor".to_owned()),
-            tool: tool.to_owned(),
-            path: path.map(|path| SpacePath::parse(path).unwrap()),
-            outcome: "ok".to_owned(),
-            ..JournalLine::default()
-        }
-    }
 
     #[test]
     fn a_line_is_a_sentence() {

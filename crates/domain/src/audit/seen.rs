@@ -219,18 +219,8 @@ pub fn listed(parts: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::test_lines::line;
     use super::*;
-
-    fn line(tool: &str, path: Option<&str>) -> JournalLine {
-        JournalLine {
-            subject: Some("ann".to_owned()),
-            client: Some("cursor".to_owned()),
-            tool: tool.to_owned(),
-            path: path.map(|path| SpacePath::parse(path).unwrap()),
-            outcome: "ok".to_owned(),
-            ..JournalLine::default()
-        }
-    }
 
     fn seen(lines: &[JournalLine]) -> Seen {
         let mut seen = Seen::default();
