@@ -103,8 +103,8 @@ pub(super) fn sorted_trigrams(letters: &[char]) -> Vec<[char; 3]> {
     groups
 }
 
-/// Returns the letters of a word as bits of a number, one bit for each of 64 groups of letters. Words
-/// with other bits have other letters.
+/// Returns the letters of a word as bits of a number, one bit for each of 64 groups of letters.
+/// Words with other bits have other letters.
 pub(super) fn signature(letters: &[char]) -> u64 {
     letters.iter().fold(0, |bits, letter| bits | 1u64 << (u32::from(*letter) % 64))
 }
