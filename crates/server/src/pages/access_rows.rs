@@ -141,9 +141,20 @@ fn clients(
         let used = uses.get(&token.jti).copied();
         rows.push(token_row(token, used));
     }
+    let mut named: HashMap<String, usize> = HashMap::new();
+    for row in &rows {
+        *named.entry(row.name.clone()).or_default() += 1;
+    }
     for row in &mut rows {
         row.week = digest.map(|digest| week(digest, &row.name, now));
         row.warnings = warnings(row, now);
+        // Anybody may register under a name, and the journal and the history know the name alone.
+        if let Some(others) = named.get(&row.name).filter(|count| **count > 1) {
+            row.warnings.push(format!(
+                "{others} accesses have this name. What it saw and changed, and what is taken back, \
+                 is of all of them."
+            ));
+        }
     }
     rows.sort_by_key(|row| std::cmp::Reverse(row.last_used.unwrap_or(row.created)));
     ended.sort_by_key(|row| std::cmp::Reverse(row.at));

@@ -218,7 +218,9 @@ impl AccessView<'_> {
     fn empty(&self) -> Markup {
         html! {
             div class="empty" {
-                @if self.shown.search.is_empty() {
+                @if self.shown.page > 0 {
+                    p { "There is no such page. " a href=(ACCESS_PATH) { "Show the first" } }
+                } @else if self.shown.search.is_empty() {
                     p { "You approved no client, and there is no valid token." }
                     @if self.has_space {
                         p { a class="button" href=(CONNECT_PATH) { "Connect a client" } }

@@ -170,7 +170,7 @@ impl ConsentView<'_> {
         html! {
             @if !self.opened.is_empty() {
                 details open {
-                    summary { "What that opens, as it is ticked now" }
+                    summary { "What that opens of each folder, as it was asked" }
                     ul class="tree" {
                         @for folder in &self.opened {
                             @let (words, class) = folder.opened.words();

@@ -283,6 +283,19 @@ fn owner_page_an_undo_of_everybody_leaves_what_the_owner_took_back() {
 }
 
 #[test]
+fn owner_page_accesses_of_one_name_are_said_to_share_their_numbers() {
+    let place = Place::new();
+    for name in ["cursor", "cursor", "editor"] {
+        place.agent(name);
+    }
+    let mut owner = place.signed_in_browser();
+    let page = text_of(&owner.get(&place.at("/owner/clients")));
+    assert_eq!(page.matches("2 accesses have this name.").count(), 2, "{page}");
+    let beyond = text_of(&owner.get(&place.at("/owner/clients?page=99")));
+    assert!(beyond.contains("There is no such page") && !beyond.contains("no client"), "{beyond}");
+}
+
+#[test]
 fn owner_page_a_token_without_a_client_is_taken_back_by_its_user() {
     let place = Place::new();
     let token = place.stile(&["token", "--scope", "write:/", "--user", "bob"]);
