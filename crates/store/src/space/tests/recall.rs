@@ -9,6 +9,7 @@ use stile_domain::recall::file_words::{FileKind, FileWords};
 use stile_domain::recall::question::RecallQuestion;
 use stile_domain::recall::ranking::rank;
 
+use super::super::disclosure::Disclosure;
 use super::super::walk::WalkOrder;
 use super::super::{LeftOut, LeftOutReason, RecallBudget, RecallKind, RecallPage, RecallQuery};
 use super::walks::{claim, plant, position, slow_walk, tree, walk_permit};
@@ -54,7 +55,8 @@ pub(super) fn shown(inner: &Inner, permit: &Permit<Walk>, questions: &[&str]) ->
             let words = (&page.matched, &page.nowhere, page.total);
             format!("{:?}", (results, words, &page.left_out, &page.next))
         });
-        format!("{:?}", page.map_err(|refusal| refusal.code().0))
+        let told = |refusal| inner.disclosed(refusal, &Disclosure::of(permit)).code().0;
+        format!("{:?}", page.map_err(told))
     });
     asked.collect()
 }
