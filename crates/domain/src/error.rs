@@ -17,7 +17,7 @@ use crate::hash::ContentHash;
 use crate::limits::{MAX_TREE_BYTES, MAX_TREE_ENTRIES};
 use crate::path::{BadPath, SpacePath};
 use crate::scope::Scope;
-use crate::tool_name::Spelling;
+use crate::tool_name::ShownTools;
 
 mod next_step;
 
@@ -606,8 +606,8 @@ impl Refusal {
     }
 
     /// Returns the `error` object of a structured answer: `code`, `message`, and the members that a
-    /// program can use, such as `path` or `matches`. The message spells tools as `names` says.
-    pub fn to_json(&self, names: Spelling) -> Value {
+    /// program can use, such as `path` or `matches`. The message names only tools that `names` has.
+    pub fn to_json(&self, names: impl Into<ShownTools>) -> Value {
         let mut error = Map::new();
         let mut set = |name: &str, value: Value| {
             error.insert(name.to_owned(), value);

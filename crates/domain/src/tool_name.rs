@@ -3,12 +3,21 @@
 //! A tool's canonical name is a noun, a dot and a verb, such as `text.read`, or a name without a
 //! dot, such as `search`. The interfaces of most models refuse dots, so most callers are shown
 //! `text_read`. The program respells its own sentences before it puts anything into them, so that
-//! nothing that a caller, a file or a note says is ever changed.
+//! nothing that a caller, a file or a note says is ever changed. A caller reads of no tool that its
+//! list lacks.
 
 use std::borrow::Cow;
 
-/// What the tools with a dot in their names work on, as the first half of the name says.
-const NOUNS: [&str; 4] = ["file", "folder", "note", "text"];
+/// The canonical names of all tools; the tests of the tools hold that none is missing.
+#[rustfmt::skip]
+const TOOLS: [&str; 35] = [
+    "aggregate", "fetch", "file.append", "file.copy", "file.create", "file.find", "file.history",
+    "file.list", "file.move", "file.read", "file.remove", "file.restore", "file.search",
+    "folder.create", "folder.move", "folder.remove", "get_document_tree", "get_metadata_facets",
+    "get_note_outline", "get_section_source", "note.find", "note.links", "note.set_property",
+    "note.tags", "query_records", "read_record_field", "schema", "search", "text.append",
+    "text.edit", "text.gather", "text.insert", "text.read", "text.replace", "text.search",
+];
 
 /// How tool lists, and all texts that name a tool, spell the names for one caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,12 +36,6 @@ impl Spelling {
             Self::Dotted => canonical.into(),
             Self::Underscored => canonical.replace('.', "_").into(),
         }
-    }
-
-    /// Returns a sentence of the program with the tools that it names in this spelling. The
-    /// sentence has canonical names between backticks. It is `'static`, and so holds no content.
-    pub fn sentence(self, sentence: &'static str) -> Cow<'static, str> {
-        self.declaration(sentence)
     }
 
     /// Returns the description of a tool, an argument or a resource, which the program itself
@@ -60,12 +63,84 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Returns whether a text has the form of a canonical name with a dot.
+/// Returns whether a text is a canonical name with a dot.
 pub fn is_dotted_name(text: &str) -> bool {
-    text.split_once('.').is_some_and(|(noun, verb)| {
-        let is_word = !verb.is_empty() && verb.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-        NOUNS.contains(&noun) && is_word
-    })
+    text.contains('.') && TOOLS.contains(&text)
+}
+
+/// The tools as one caller's list has them: which there are, and how their names are spelled.
+///
+/// A text for the caller names no other tool: a sentence that would do so is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownTools {
+    spelling: Spelling,
+    /// One bit for each of [`TOOLS`] that the caller is shown.
+    shown: u64,
+}
+
+impl Default for ShownTools {
+    fn default() -> Self {
+        Spelling::default().into()
+    }
+}
+
+/// All tools in one spelling.
+impl From<Spelling> for ShownTools {
+    fn from(spelling: Spelling) -> Self {
+        Self { spelling, shown: u64::MAX }
+    }
+}
+
+impl ShownTools {
+    /// Returns these tools without those whose canonical names `is_listed` refuses.
+    #[must_use]
+    pub fn only(self, is_listed: impl Fn(&'static str) -> bool) -> Self {
+        let listed = TOOLS.iter().enumerate().filter(|(_, name)| is_listed(name));
+        let listed = listed.fold(0, |bits, (place, _)| bits | 1 << place);
+        Self { shown: self.shown & listed, ..self }
+    }
+
+    /// Returns how the names are spelled.
+    pub fn spelling(self) -> Spelling {
+        self.spelling
+    }
+
+    /// Returns whether the caller is shown a tool. `canonical` is its canonical name.
+    pub fn has(self, canonical: &str) -> bool {
+        let place = TOOLS.iter().position(|name| *name == canonical);
+        place.is_some_and(|place| self.shown >> place & 1 == 1)
+    }
+
+    /// Returns whether the caller is shown all tools that a text of the program names by their
+    /// canonical names.
+    pub fn have_all_in(self, text: &str) -> bool {
+        quoted(text).all(|name| !TOOLS.contains(&name) || self.has(name))
+    }
+
+    /// Returns the name of a tool as the list spells it.
+    pub fn name(self, canonical: &str) -> Cow<'_, str> {
+        self.spelling.name(canonical)
+    }
+
+    /// Returns the sentences of a text of the program that name no tool which the caller is not
+    /// shown, with all names as the list spells them. The text has canonical names between
+    /// backticks. It is `'static`, and so holds no content.
+    pub fn sentence(self, sentences: &'static str) -> Cow<'static, str> {
+        self.declaration(sentences)
+    }
+
+    /// As [`Self::sentence`], for the description of a tool, an argument or a resource, which the
+    /// program itself declares. Never for a text that may hold content.
+    pub fn declaration(self, description: &str) -> Cow<'_, str> {
+        if self.have_all_in(description) {
+            return self.spelling.declaration(description);
+        }
+        let mut last = ' ';
+        let ends_sentence = |next: char| std::mem::replace(&mut last, next) == '.' && next <= ' ';
+        let sentences = description.split_inclusive(ends_sentence);
+        let told: String = sentences.filter(|sentence| self.have_all_in(sentence)).collect();
+        self.spelling.declaration(told.trim_end()).into_owned().into()
+    }
 }
 
 #[cfg(test)]
@@ -76,10 +151,10 @@ mod tests {
     fn names_between_backticks_are_respelled_and_nothing_else() {
         let sentence = "Call `text.read`, or `file.list` on `/text.read`; text.read `a.md` `fetch`";
         assert_eq!(
-            Spelling::Underscored.sentence(sentence),
+            Spelling::Underscored.declaration(sentence),
             "Call `text_read`, or `file_list` on `/text.read`; text.read `a.md` `fetch`"
         );
-        assert_eq!(Spelling::Dotted.sentence(sentence), sentence);
+        assert_eq!(Spelling::Dotted.declaration(sentence), sentence);
     }
 
     #[test]
@@ -88,5 +163,18 @@ mod tests {
         assert_eq!(Spelling::Underscored.name("note.set_property"), "note_set_property");
         assert_eq!(Spelling::Underscored.name("read_record_field"), "read_record_field");
         assert_eq!(Spelling::default(), Spelling::Underscored);
+    }
+
+    #[test]
+    fn a_sentence_that_names_a_tool_which_is_not_shown_is_left_out() {
+        let read = |name: &str| name != "file.create";
+        let shown = ShownTools::default().only(read);
+        let sentences = "Call `file.list`. `file.create` makes `a file`. Or\n`text.read` it.";
+        assert_eq!(shown.sentence(sentences), "Call `file_list`. Or\n`text_read` it.");
+        assert_eq!(shown.sentence("`file.create` makes it."), "");
+        let none = shown.only(|_| false);
+        assert_eq!(none.sentence("Say `yes`. Or `search`."), "Say `yes`.");
+        assert!(shown.has("file.list") && !shown.has("file.create") && !none.has("file.list"));
+        assert_eq!(ShownTools::from(Spelling::Dotted).sentence(sentences), sentences);
     }
 }

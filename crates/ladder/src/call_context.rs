@@ -8,7 +8,7 @@ use stile_domain::records::handle::{Handle, RecordPart};
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::ReadRequest;
 use stile_domain::records::sealed_cursor::Binding;
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 
 use super::budget::Budgets;
 use super::error::LadderError;
@@ -34,7 +34,7 @@ pub struct CallContext {
     handle_binding: Binding,
     pub(super) budgets: Budgets,
     /// How the caller's list spells the tools that find files; `None` if the list has none.
-    pub(super) file_tools: Option<Spelling>,
+    pub(super) file_tools: Option<ShownTools>,
 }
 
 impl CallContext {

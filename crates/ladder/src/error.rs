@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::problem::{CursorProblem, Problem};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_tools::answer::{Answer, Failure, ResourceLink};
 use stile_tools::arguments::ArgumentError;
 use stile_tools::tool::{Denial, ToolError};
@@ -146,7 +146,7 @@ impl ToolError for LadderError {
         Problem::Internal { incident }.into()
     }
 
-    fn into_answer(self, tool: &'static str, _: Spelling) -> Answer {
+    fn into_answer(self, tool: &'static str, _: ShownTools) -> Answer {
         let mut error = self.to_json();
         if let Some(next) = self.next(tool).filter(|_| !error.contains_key("next")) {
             error.insert("next".to_owned(), json!({ "tool": next }));
@@ -154,7 +154,7 @@ impl ToolError for LadderError {
         let failure = self.failure(&error);
         let structured = json!({ "error": error });
         if exceeds(&structured, MAX_ANSWER_PART_BYTES) {
-            return Self::from(too_large()).into_answer(tool, Spelling::default());
+            return Self::from(too_large()).into_answer(tool, ShownTools::default());
         }
         let links = match self {
             Self::Server { bytes: Some(link), .. } => vec![link],
@@ -164,7 +164,7 @@ impl ToolError for LadderError {
         Answer { links, ..Answer::failed(structured, Some(text), failure) }
     }
 
-    fn into_denial(self, _: Spelling) -> Option<Denial> {
+    fn into_denial(self, _: ShownTools) -> Option<Denial> {
         let message =
             self.to_json().get("message").and_then(Json::as_str).unwrap_or_default().to_owned();
         Some(Denial { code: INSUFFICIENT_SCOPE, message, scopes: Vec::new() })

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value as Json;
@@ -86,7 +86,7 @@ impl<S: Shape> JsonSchema for RecordOutput<S> {
 impl<S: Shape> Output for RecordOutput<S> {
     const IS_OPEN: bool = S::IS_OPEN;
 
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         let Self { text, structured, links, .. } = self;
         Ok(Answer { links, ..Answer::new(text, structured) })
     }

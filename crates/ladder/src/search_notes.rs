@@ -3,19 +3,24 @@
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::tokenizer::ParsedQuery;
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 
 use super::budget::prefix_within;
 use super::text_lines;
 
-/// Says where a search without hits looked, for an agent that looks for a file. `file_tools` is the
-/// spelling of the tools that find files, if the caller is shown these.
-pub(super) fn records_only(file_tools: Option<Spelling>) -> String {
+/// Says where a search without hits looked, for an agent that looks for a file. `file_tools` are
+/// the tools of the caller, if there are files to find.
+pub(super) fn records_only(file_tools: Option<ShownTools>) -> String {
     let looked = "`search` looks in records (mail, messages and the like) and never in files";
     match file_tools {
         Some(names) => {
-            let call = names.sentence("for files, call `text.search`, or `file.find` for names");
-            format!("{looked}; {call}")
+            let calls = ["`text.search`", "`file.find` for names"].map(|call| names.sentence(call));
+            let calls: Vec<_> =
+                calls.iter().filter(|call| !call.is_empty()).map(|it| &**it).collect();
+            match calls.join(", or ") {
+                none if none.is_empty() => looked.to_owned(),
+                calls => format!("{looked}; for files, call {calls}"),
+            }
         }
         None => looked.to_owned(),
     }

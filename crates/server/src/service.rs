@@ -4,15 +4,16 @@
 //! each request from the token that came with it.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use stile_domain::tool_name::{ShownTools, Spelling};
 use stile_records::RecordService;
 use stile_store::space::Watch;
 use stile_tools::answer::Answer;
-use stile_tools::definition::ToolDefinition;
+use stile_tools::definition::{ToolDefinition, ToolGroup};
 use stile_tools::prompts::Prompts;
 use stile_tools::space::SpaceTools;
 use stile_tools::tool::Denial;
@@ -42,6 +43,8 @@ pub struct Service {
     shares: Arc<Shares>,
     /// The tools of the toolsets that this server does not offer.
     left_out: Arc<HashSet<&'static str>>,
+    /// The group of each tool, by its canonical name, once it was asked for.
+    groups: Arc<OnceLock<HashMap<&'static str, ToolGroup>>>,
 }
 
 /// What agents are told beside the tools.
@@ -83,6 +86,30 @@ impl Service {
         let definitions = self.toolsets.iter().flat_map(|(toolset, _)| toolset.definitions());
         let left_out = definitions.filter(|tool| !groups.show(tool.group)).map(|tool| tool.name);
         Self { left_out: Arc::new(left_out.collect()), ..self }
+    }
+
+    /// Returns the tools that a caller may be told of, in a spelling: those that the rights of the
+    /// caller lead to, in the groups that the caller's list shows.
+    pub fn told_tools(
+        &self,
+        caller: &Caller,
+        spelling: Spelling,
+        groups: ToolGroups,
+    ) -> ShownTools {
+        ShownTools::from(spelling).only(|name| {
+            !self.left_out.contains(name)
+                && self.toolsets.iter().any(|(toolset, _)| toolset.may_show(name, caller))
+                && (groups == ToolGroups::ALL
+                    || self.group(name).is_some_and(|group| groups.show(group)))
+        })
+    }
+
+    /// Returns the group of a tool, given by its canonical name.
+    fn group(&self, name: &str) -> Option<ToolGroup> {
+        let groups = self.groups.get_or_init(|| {
+            self.definitions().into_iter().map(|tool| (tool.name, tool.group)).collect()
+        });
+        groups.get(name).copied()
     }
 
     /// Makes a session of each token, for tools over notes that another server has.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stile_domain::permit::Principal;
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::cancellation::Cancellation;
 use stile_store::space::ThreadShare;
 
@@ -15,7 +15,7 @@ pub struct Caller {
     /// Who calls, with the scopes and the claim about records of the token.
     pub principal: Principal,
     /// How the caller's list spells the names of tools, and so all that the caller reads.
-    pub names: Spelling,
+    pub names: ShownTools,
     /// The session for notes that another server has; `None` where this server has the files.
     pub session: Option<NoteSession>,
     /// Cancels the call. A change that has not begun by then writes nothing.
@@ -27,7 +27,7 @@ pub struct Caller {
 impl Caller {
     /// Creates the caller for the local user, who started this process.
     pub fn local(principal: Principal) -> Self {
-        let names = Spelling::default();
+        let names = ShownTools::default();
         Self {
             principal,
             names,

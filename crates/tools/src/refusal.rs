@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use stile_domain::error::Refusal;
 use stile_domain::path::SpacePath;
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 
 use crate::answer::{Answer, Failure};
 use crate::arguments::ArgumentError;
@@ -29,12 +29,12 @@ impl ToolError for Refusal {
         Self::UnknownOutcome { path }
     }
 
-    fn into_answer(self, _: &'static str, names: Spelling) -> Answer {
+    fn into_answer(self, _: &'static str, names: ShownTools) -> Answer {
         let structured = json!({ "error": self.to_json(names) });
         Answer::failed(structured, Some(self.message(names)), failure(&self))
     }
 
-    fn into_denial(self, names: Spelling) -> Option<Denial> {
+    fn into_denial(self, names: ShownTools) -> Option<Denial> {
         let Self::InsufficientScope { needed, .. } = &self else { return None };
         let scopes = needed.iter().map(ToString::to_string).collect();
         Some(Denial { code: self.code().0, message: self.message(names), scopes })

@@ -19,7 +19,7 @@ use stile_domain::notes::answers::AnswerExtent;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permits};
 use stile_domain::scope::Scopes;
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 
 use crate::answer::Answer;
 use crate::arguments::{self, ArgumentError};
@@ -80,7 +80,7 @@ pub trait Output: JsonSchema + Send {
     ///
     /// # Errors
     /// If a value cannot be serialized.
-    fn render(self, names: Spelling) -> serde_json::Result<Answer>;
+    fn render(self, names: ShownTools) -> serde_json::Result<Answer>;
 
     /// Returns the versions that the journal records: read or replaced, and made.
     fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
@@ -127,11 +127,11 @@ pub trait ToolError: Send + Sized + 'static {
 
     /// Renders the answer to a failed call of `tool`, with the tools that its sentences name
     /// spelled as `names` says.
-    fn into_answer(self, tool: &'static str, names: Spelling) -> Answer;
+    fn into_answer(self, tool: &'static str, names: ShownTools) -> Answer;
 
     /// Returns the error as the denial of a call, for a transport that refuses before it runs
     /// anything; `None` if the call itself must say why, since no scope would help.
-    fn into_denial(self, names: Spelling) -> Option<Denial>;
+    fn into_denial(self, names: ShownTools) -> Option<Denial>;
 }
 
 /// A call that the caller's token does not allow, whatever exists.
@@ -162,9 +162,9 @@ pub struct ToolEntry<C: 'static> {
     definition: fn() -> ToolDefinition,
     ask: fn(&Value, &Caller) -> Result<(), Denied>,
     run: for<'a> fn(Value, &'a Caller, &'a C) -> BoxFuture<'a, (Answer, CallTrace)>,
-    internal: fn(u64, Spelling) -> Answer,
-    journal_full: fn(u64, Spelling) -> Answer,
-    unknown_outcome: fn(SpacePath, u64, Spelling) -> Answer,
+    internal: fn(u64, ShownTools) -> Answer,
+    journal_full: fn(u64, ShownTools) -> Answer,
+    unknown_outcome: fn(SpacePath, u64, ShownTools) -> Answer,
     is_logged: bool,
 }
 

@@ -167,6 +167,12 @@ pub trait Toolset: Send + Sync {
     /// Returns the canonical name of a tool, given in either spelling.
     fn find(&self, name: &str) -> Option<&'static str>;
 
+    /// Returns whether what `caller` may do leads to a tool, whatever there is for the tool to work
+    /// on. `name` is canonical.
+    fn may_show(&self, name: &str, _caller: &Caller) -> bool {
+        self.find(name).is_some()
+    }
+
     /// Returns the names of the tools that this caller is shown, in any order. They may depend on
     /// what there is for this caller.
     fn listed<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<&'static str>>;

@@ -3,38 +3,33 @@
 use std::borrow::Cow;
 
 use super::{EncodingFault, Refusal};
-use crate::tool_name::Spelling;
+use crate::tool_name::ShownTools;
 
 impl Refusal {
     /// Returns the whole message for the agent: what is wrong, what is true now, and what to call
-    /// next. The tools are spelled as `names` says; everything else is as it was said.
-    pub fn message(&self, names: Spelling) -> String {
-        match self.next_step(names) {
-            Some(step) => format!("{self} {step}"),
-            None => self.to_string(),
+    /// next. It names only tools that the caller is shown, as `names` spells them; everything else
+    /// is as it was said.
+    pub fn message(&self, names: impl Into<ShownTools>) -> String {
+        match self.next_step(names.into()) {
+            Some(step) if !step.is_empty() => format!("{self} {step}"),
+            _ => self.to_string(),
         }
     }
 
     /// Returns the sentences that say what to call next; `None` where the text of the variant
     /// already says all, because no tool helps.
-    fn next_step(&self, names: Spelling) -> Option<Cow<'static, str>> {
+    fn next_step(&self, names: ShownTools) -> Option<Cow<'static, str>> {
         let sentence = |text| Some(names.sentence(text));
         match self {
             Self::InvalidPath { .. } => sentence("Call `file.list` to see what is there."),
             Self::NotFound { list, .. } => {
-                let find = names.sentence(
-                    "Call `file.find` with a part of its name, or `file.list` on its folder",
-                );
-                let create = names.name("file.create");
-                Some(
-                    format!(
-                        "{find} (`{list}`), to see what is there; `{create}` makes a new file."
-                    )
-                    .into(),
-                )
+                let find = names.sentence("`file.find` finds it by a part of its name.");
+                let folder = list_step(names, ["its folder", "to see what is there."], list);
+                let create = names.sentence("`file.create` makes a new file.");
+                Some(joined([&folder, &find, &create]))
             }
             Self::AlreadyExists { .. } => sentence(
-                "Call `text.read` on it and change it with `text.replace`, or choose another name.",
+                "Choose another name. Or call `text.read` on it and change it with `text.replace`.",
             ),
             Self::FolderNotEmpty { .. } => sentence(
                 "Call `file.list` on it with `tree_hash: true`, and send the `tree_hash` that it \
@@ -48,12 +43,12 @@ impl Refusal {
                 sentence("Work on the folders in it one by one: `file.list` shows them.")
             }
             Self::FolderNotKept { .. } => {
-                sentence("Ask the user; `file.remove` removes one file after the other.")
+                sentence("Ask the user. `file.remove` removes one file after the other.")
             }
             Self::NotAFile { list, .. } => {
-                let call = names.sentence("If it is a directory, call `file.list` on it, or read");
+                let folder = list_step(names, ["it", "if it is a directory."], list);
                 let moves = names.sentence("`folder.move` moves a directory.");
-                Some(format!("{call} `{list}`. {moves}").into())
+                Some(joined([&folder, &moves]))
             }
             Self::NotADirectory { .. } => sentence("Call `text.read` if it is a file."),
             Self::NotText { .. } => sentence(
@@ -62,23 +57,23 @@ impl Refusal {
             ),
             Self::NoDocumentText { .. } => sentence("`file.read` reads its bytes."),
             Self::BadEncoding { why: EncodingFault::Invalid, .. } => sentence(
-                "Call `text.read` without `encoding`, or with another one; `file.read` reads its \
+                "Call `text.read` without `encoding`, or with another one. `file.read` reads its \
                  bytes.",
             ),
             Self::BadEncoding { .. } => sentence(
                 "`text.read` and `file.read` read it. To change it, ask the user to save it as \
-                 UTF-8, or make a new file with `file.create`.",
+                 UTF-8. `file.create` makes a new file.",
             ),
             Self::Stale { .. } => sentence(
                 "Call `text.read` on it again, redo the change on the text that is there now, and \
                  send the hash that it returns.",
             ),
-            Self::UnsafeFrontMatter { first, last, .. } => {
+            Self::UnsafeFrontMatter { first, last, .. } if names.has("text.replace") => {
                 let tool = names.name("text.replace");
                 Some(format!("Edit lines {first} to {last} with `{tool}`.").into())
             }
             Self::TooLarge { advice, .. } => sentence(advice),
-            Self::NoVersion { path, .. } => {
+            Self::NoVersion { path, .. } if names.has("file.history") => {
                 let tool = names.name("file.history");
                 Some(format!("`{tool}` shows which versions of `{path}` there are.").into())
             }
@@ -92,4 +87,19 @@ impl Refusal {
             _ => None,
         }
     }
+}
+
+/// Returns the sentence that leads to the list of a folder: the tool that lists it, or its address
+/// where the caller is not shown that tool.
+fn list_step(names: ShownTools, [on, why]: [&str; 2], list: &str) -> String {
+    match names.sentence("Call `file.list`").as_ref() {
+        "" => format!("Read `{list}` {why}"),
+        call => format!("{call} on {on}, or read `{list}`, {why}"),
+    }
+}
+
+/// Returns sentences as one text, without those that are empty.
+fn joined<const COUNT: usize>(sentences: [&str; COUNT]) -> Cow<'static, str> {
+    let said = sentences.into_iter().filter(|sentence| !sentence.is_empty());
+    said.collect::<Vec<_>>().join(" ").into()
 }

@@ -42,7 +42,7 @@ pub(super) fn run(
     let principal = auth::command_line(&user_name(environment), everything, RecordsClaim::None);
     let open_space = open::open_space_to_read(&resolved.config)?;
     let tools = open_space.tools();
-    let caller = Caller { names: Spelling::Dotted, ..Caller::local(principal) };
+    let caller = Caller { names: Spelling::Dotted.into(), ..Caller::local(principal) };
     let answer = process::block_on(async {
         let unknown = |UnknownTool| Failure::Failed("this program has no such tool".to_owned());
         let tool = tools.find("file.search").ok_or(UnknownTool).map_err(unknown)?;

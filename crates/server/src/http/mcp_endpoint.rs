@@ -246,9 +246,11 @@ impl McpEndpoint {
             Some(id) => self.sessions.client(id),
             None => handshake::agreed(&message).map(|(_, client)| client),
         };
-        let principal = &requester.caller.principal;
+        let caller = &requester.caller;
+        let client = caller.principal.client();
+        let spelling = spelling(presentation.names, client, session_client.as_deref());
         requester.caller.names =
-            spelling(presentation.names, principal.client(), session_client.as_deref());
+            requester.person.service.told_tools(caller, spelling, presentation.groups);
         self.check_scopes(&message, &parts, &requester)?;
         let pending = self.start_request(session.as_deref(), &message)?;
         // The call keeps its shares until it ends, even if its client hangs up.

@@ -21,7 +21,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::cancellation::Cancellation;
 use stile_tools::answer::{Answer, Structured};
 use stile_tools::prompts::{PromptRefused, Prompts};
@@ -132,7 +132,7 @@ impl Handler {
     fn caller(&self, context: &Context) -> Result<Caller, ErrorData> {
         match &self.shared.caller {
             CallerSource::Fixed(caller) => Ok(Caller {
-                names: self.spelling(caller, context),
+                names: self.told_tools(caller, context),
                 // Each call is cancelled by itself.
                 cancellation: Cancellation::default(),
                 ..caller.clone()
@@ -140,7 +140,7 @@ impl Handler {
             CallerSource::Stdio(client) => {
                 let principal = client.principal(client_name(context).as_deref());
                 let caller = principal.map(Caller::local).map_err(|refusal| refused(&refusal))?;
-                Ok(Caller { names: self.spelling(&caller, context), ..caller })
+                Ok(Caller { names: self.told_tools(&caller, context), ..caller })
             }
             CallerSource::Request => context
                 .extensions
@@ -183,13 +183,15 @@ impl Handler {
         listed.into_iter().filter(is_shown).collect()
     }
 
-    /// Returns the spelling of tool names for the caller on stdio.
-    fn spelling(&self, caller: &Caller, context: &Context) -> Spelling {
+    /// Returns the tools that the caller on stdio may be told of.
+    fn told_tools(&self, caller: &Caller, context: &Context) -> ShownTools {
         // A request that carries its own version belongs to no session, whatever came before it.
         let session =
             if context.meta.protocol_version().is_none() { context.peer.peer_info() } else { None };
         let session_client = session.as_ref().map(|session| session.client_info.name.as_str());
-        spelling(self.shared.presentation.names, caller.principal.client(), session_client)
+        let Presentation { names, groups, .. } = self.shared.presentation;
+        let spelling = spelling(names, caller.principal.client(), session_client);
+        self.shared.service.told_tools(caller, spelling, groups)
     }
 }
 
@@ -331,7 +333,7 @@ impl ServerHandler for Handler {
             }
             let tools = self.service(&context).listed(&caller).await;
             let groups = self.presentation(&context).groups;
-            let definitions = self.shared.definitions.list(&tools, groups, caller.names);
+            let definitions = self.shared.definitions.list(&tools, groups, caller.names.spelling());
             let definitions = match self.presentation(&context).answers {
                 AnswerForms::Text => tool_definitions::without_output_schemas(definitions),
                 AnswerForms::Both | AnswerForms::Structured => definitions,

@@ -6,13 +6,13 @@ use rmcp::model::{
     ResourceContents, ResourceTemplate, Role,
 };
 use serde_json::Value;
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_tools::answer::{Media, MediaKind, ResourceLink};
 use stile_tools::toolset::{
     FileResource, ResourceBody, ResourceContent, ResourceError, ResourceErrorKind, ResourceKind,
 };
 
-pub(crate) fn resource(kind: &ResourceKind, names: Spelling) -> Resource {
+pub(crate) fn resource(kind: &ResourceKind, names: ShownTools) -> Resource {
     let resource = Resource::new(kind.uri.as_ref(), kind.name.as_ref())
         .with_title(kind.title)
         .with_description(names.sentence(kind.description));
@@ -39,7 +39,7 @@ pub(crate) fn file(file: FileResource) -> Resource {
     }
 }
 
-pub(crate) fn template(kind: &ResourceKind, names: Spelling) -> ResourceTemplate {
+pub(crate) fn template(kind: &ResourceKind, names: ShownTools) -> ResourceTemplate {
     let template = ResourceTemplate::new(kind.uri.as_ref(), kind.name.as_ref())
         .with_title(kind.title)
         .with_description(names.sentence(kind.description));

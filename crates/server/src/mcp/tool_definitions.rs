@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::{ShownTools, Spelling};
 use stile_tools::definition::ToolDefinition;
-use stile_tools::definition::ToolGroup;
 
 use crate::config::ToolGroups;
 
@@ -20,9 +19,11 @@ pub(crate) struct ToolDefinitions {
 
 /// One tool in both spellings of all names that it tells.
 struct Spellings {
-    group: ToolGroup,
+    definition: ToolDefinition,
     dotted: Tool,
     underscored: Tool,
+    /// All texts of the tool, with canonical names.
+    texts: String,
 }
 
 impl ToolDefinitions {
@@ -32,30 +33,23 @@ impl ToolDefinitions {
 
     /// Whether a tool is in one of these groups.
     pub(crate) fn is_shown(&self, name: &str, groups: ToolGroups) -> bool {
-        self.by_name.get(name).is_some_and(|tool| groups.show(tool.group))
+        self.by_name.get(name).is_some_and(|tool| groups.show(tool.definition.group))
     }
 
-    /// Returns the definitions of those `tools` that are in a group, in their order.
+    /// Returns the definitions of those `tools` that are in a group, in their order. They name no
+    /// tool that the list lacks.
     pub(crate) fn list(&self, tools: &[&str], groups: ToolGroups, spelling: Spelling) -> Vec<Tool> {
-        let definitions = tools.iter().filter_map(|name| self.by_name.get(name));
-        let definitions = definitions.filter(|tool| groups.show(tool.group));
-        definitions
-            .map(|tool| match spelling {
-                Spelling::Dotted => tool.dotted.clone(),
-                Spelling::Underscored => tool.underscored.clone(),
-            })
-            .collect()
+        let tools = tools.iter().filter_map(|name| self.by_name.get(name));
+        let tools: Vec<_> = tools.filter(|tool| groups.show(tool.definition.group)).collect();
+        let is_listed = |name: &str| tools.iter().any(|tool| tool.definition.name == name);
+        let names = ShownTools::from(spelling).only(is_listed);
+        tools.iter().map(|tool| tool.listed(names)).collect()
     }
 }
 
 /// Returns one tool as a list has it, for a page that says how long lists are.
 pub fn listed(tool: ToolDefinition, names: Spelling) -> Value {
-    let Spellings { dotted, underscored, .. } = Spellings::new(tool);
-    let tool = match names {
-        Spelling::Dotted => dotted,
-        Spelling::Underscored => underscored,
-    };
-    serde_json::to_value(tool).unwrap_or_default()
+    serde_json::to_value(converted(&tool, names.into())).unwrap_or_default()
 }
 
 /// Removes the output schemas, for a client that gets no structured content: the protocol demands
@@ -79,14 +73,14 @@ fn brief() -> Map<String, Value> {
 const BOUNDS_OF_TEXTS: [&str; 3] = ["minLength", "maxLength", "pattern"];
 
 /// Makes the schema of arguments as lists show it: without the bounds of texts and what is usual,
-/// and with the tools that its descriptions name in one spelling.
-fn shorten(schema: &mut Map<String, Value>, names: Spelling) {
+/// and with the tools of the list, as it spells them, in its descriptions.
+fn shorten(schema: &mut Map<String, Value>, names: ShownTools) {
     shorten_value(schema, names);
     // Only the arguments themselves say that there are no others; each call is checked in any case.
     schema.insert("additionalProperties".to_owned(), false.into());
 }
 
-fn shorten_value(schema: &mut Map<String, Value>, names: Spelling) {
+fn shorten_value(schema: &mut Map<String, Value>, names: ShownTools) {
     let is_usual = |name: &str, value: &Value| match name {
         "default" => *value == false || *value == "/",
         "additionalProperties" => *value == false,
@@ -111,24 +105,37 @@ fn shorten_value(schema: &mut Map<String, Value>, names: Spelling) {
     }
 }
 
+/// Converts the definition of a tool for a list that has the tools `names`.
+fn converted(tool: &ToolDefinition, names: ShownTools) -> Tool {
+    // All four hints are set, since a client assumes the worst of a missing one.
+    let hints = ToolAnnotations::new()
+        .read_only(tool.read_only)
+        .destructive(tool.destructive && !tool.read_only)
+        .idempotent(tool.idempotent)
+        .open_world(false);
+    let description = names.declaration(&tool.description).into_owned();
+    let mut input = tool.input.clone();
+    shorten(&mut input, names);
+    Tool::new(names.name(tool.name).into_owned(), description, Arc::new(input))
+        .with_title(tool.title)
+        .with_raw_output_schema(Arc::new(brief()))
+        .with_annotations(hints)
+}
+
 impl Spellings {
-    fn new(tool: ToolDefinition) -> Self {
-        // All four hints are set, since a client assumes the worst of a missing one.
-        let hints = ToolAnnotations::new()
-            .read_only(tool.read_only)
-            .destructive(tool.destructive && !tool.read_only)
-            .idempotent(tool.idempotent)
-            .open_world(false);
-        let output = Arc::new(brief());
-        let [dotted, underscored] = [Spelling::Dotted, Spelling::Underscored].map(|names| {
-            let description = names.declaration(&tool.description).into_owned();
-            let mut input = tool.input.clone();
-            shorten(&mut input, names);
-            Tool::new(names.name(tool.name), description, Arc::new(input))
-                .with_title(tool.title)
-                .with_raw_output_schema(Arc::clone(&output))
-                .with_annotations(hints.clone())
-        });
-        Self { group: tool.group, dotted, underscored }
+    fn new(definition: ToolDefinition) -> Self {
+        let [dotted, underscored] = [Spelling::Dotted, Spelling::Underscored]
+            .map(|spelling| converted(&definition, spelling.into()));
+        let texts = serde_json::to_string(&dotted).unwrap_or_default();
+        Self { definition, dotted, underscored, texts }
+    }
+
+    /// Returns the tool as a list has it whose tools are `names`.
+    fn listed(&self, names: ShownTools) -> Tool {
+        match names.spelling() {
+            _ if !names.have_all_in(&self.texts) => converted(&self.definition, names),
+            Spelling::Dotted => self.dotted.clone(),
+            Spelling::Underscored => self.underscored.clone(),
+        }
     }
 }

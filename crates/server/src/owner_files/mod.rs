@@ -66,7 +66,8 @@ impl OwnerFiles {
         let unknown = |UnknownTool| "this program has no such tool".to_owned();
         let tool = self.tools.find(tool).ok_or(UnknownTool).map_err(unknown)?;
         // The owner reads the canonical names, as in the documents.
-        let caller = Caller { names: Spelling::Dotted, ..Caller::local(self.caller.clone()) };
+        let caller =
+            Caller { names: Spelling::Dotted.into(), ..Caller::local(self.caller.clone()) };
         let answer = self.tools.call(tool, arguments, &caller).await.map_err(unknown)?;
         match answer.failure {
             None => Ok(answer.to_tree().into_owned()),

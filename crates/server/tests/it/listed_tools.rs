@@ -70,6 +70,45 @@ fn an_address_only_shortens_the_list() {
     assert_eq!(made["result"]["isError"], false, "{made}");
 }
 
+/// Panics if a text names a tool of `all` that is not in `listed`.
+fn names_none_but(listed: &[String], all: &[String], said: &str) {
+    for name in all.iter().filter(|name| !listed.contains(name)) {
+        assert!(!said.contains(&format!("`{name}`")), "{name}: {said}");
+    }
+}
+
+#[test]
+fn a_caller_reads_of_no_tool_that_its_list_lacks() {
+    let kit = Kit::with(&["--agent-undo"]);
+    let writer = kit.rig.token(&["write:/", "read:/"], &[]);
+    let reader = kit.rig.token(&["read:/"], &[]);
+    let listed = |token: &str, query: &str| {
+        let listed = post_to(&kit, token, query, "tools/list", json!({}));
+        let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
+        let names = tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned());
+        (names.collect::<Vec<_>>(), listed.to_string())
+    };
+    let (all, _) = listed(&writer, "");
+    let queries = ["", "?tools=files", "?tools=find", "?tools=notes"];
+    for (token, query) in queries.into_iter().flat_map(|it| [(&writer, it), (&reader, it)]) {
+        let (shown, texts) = listed(token, query);
+        names_none_but(&shown, &all, &texts);
+        let about = post_to(&kit, token, query, "server/discover", json!({}));
+        assert!(about["result"]["instructions"].is_string(), "{about}");
+        names_none_but(&shown, &all, &about.to_string());
+        for tool in ["text_read", "file_list", "file_find", "text_search", "file_search"] {
+            let arguments = json!({ "path": "/none.md", "q": "none", "pattern": "none" });
+            let call = json!({ "name": tool, "arguments": arguments });
+            let answer = post_to(&kit, token, query, "tools/call", call);
+            names_none_but(&shown, &all, &answer["result"].to_string());
+        }
+    }
+    let mut pipes = kit.rig.stdio(&["--tools", "find", "--scope", "read:/"]);
+    let shown = names(&mut pipes);
+    let missing = call(&mut pipes, "file_list", json!({ "path": "/none" }));
+    names_none_but(&shown, &all, &missing.to_string());
+}
+
 #[test]
 fn record_tools_are_listed_where_there_is_a_record_to_see() {
     let kit = Kit::new();

@@ -12,7 +12,7 @@ use stile_domain::error::Refusal;
 use stile_domain::journal::CallTrace;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Read};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::Space;
 use stile_testkit::client::McpClient;
 use stile_testkit::leaks::Canaries;
@@ -355,7 +355,7 @@ pub struct Headings {
 }
 
 impl Output for Headings {
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 }

@@ -19,7 +19,7 @@ use stile_domain::permit::{Gate, Permit, Principal, Read, Walk};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::role::Role;
 use stile_domain::scope::Scopes;
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_server::auth::{
     IdentityClaims, TokenRejected, TokenVerifier, VaultClaim, VerifiedCaller,
 };
@@ -485,7 +485,7 @@ pub struct Flood {
 }
 
 impl Output for Flood {
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 }
@@ -496,7 +496,7 @@ pub struct Done {
 }
 
 impl Output for Done {
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 }

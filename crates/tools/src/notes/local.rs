@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use stile_domain::error::Refusal;
 use stile_domain::notes::{MAX_NOTE_BYTES, Note, NoteTooLarge};
 use stile_domain::permit::{Gate, Permit, Read};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::Space;
 
 use super::note_tool::{NoteTool, invalid_path};
@@ -101,7 +101,7 @@ impl ToolError for NoteError {
         Self(Refusal::Internal { incident })
     }
 
-    fn into_answer(self, tool: &'static str, names: Spelling) -> Answer {
+    fn into_answer(self, tool: &'static str, names: ShownTools) -> Answer {
         if matches!(self.0, Refusal::InsufficientScope { .. }) {
             return self.0.into_answer(tool, names);
         }
@@ -109,7 +109,7 @@ impl ToolError for NoteError {
         Answer::failed(structured, None, failure(&self.0))
     }
 
-    fn into_denial(self, names: Spelling) -> Option<Denial> {
+    fn into_denial(self, names: ShownTools) -> Option<Denial> {
         self.0.into_denial(names)
     }
 }

@@ -7,7 +7,7 @@ use stile_domain::notes::answers::{AnswerExtent, NoteAnswer};
 use stile_domain::notes::{Note, NotePath, NoteTooLarge};
 use stile_domain::path::BadPath;
 use stile_domain::role::Role;
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 
 use crate::answer::Answer;
 use crate::arguments::ArgumentError;
@@ -39,7 +39,7 @@ pub trait NoteTool: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'stati
 }
 
 impl<A: NoteAnswer> Output for A {
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 

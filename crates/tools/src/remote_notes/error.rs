@@ -2,7 +2,7 @@
 //! `{"error","code"}`.
 
 use serde_json::{Value, json};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 
 use super::source::UpstreamFailure;
 use crate::answer::{Answer, Failure};
@@ -104,7 +104,7 @@ impl ToolError for RemoteNoteError {
         Self::Internal { incident }
     }
 
-    fn into_answer(self, _: &'static str, _: Spelling) -> Answer {
+    fn into_answer(self, _: &'static str, _: ShownTools) -> Answer {
         let incident = match self {
             Self::Internal { incident } => Some(incident),
             _ => None,
@@ -119,7 +119,7 @@ impl ToolError for RemoteNoteError {
     }
 
     /// The call itself says why: `ask` of a remote note tool denies none.
-    fn into_denial(self, _: Spelling) -> Option<Denial> {
+    fn into_denial(self, _: ShownTools) -> Option<Denial> {
         None
     }
 }
@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn every_error_reads_as_the_contract_says() {
-        let answer = |error: RemoteNoteError| error.into_answer("a tool", Spelling::default()).text;
+        let answer =
+            |error: RemoteNoteError| error.into_answer("a tool", ShownTools::default()).text;
         insta::assert_snapshot!(
             [
                 RemoteNoteError::InvalidPath,

@@ -80,6 +80,11 @@ impl Toolset for RemoteNotes {
         find_entry(Self::tools(), name).map(|tool| tool.name)
     }
 
+    fn may_show(&self, name: &str, caller: &Caller) -> bool {
+        let role = caller.session.as_ref().map(|session| session.role);
+        self.find(name).is_some() && role.is_some_and(|role| is_tool_allowed(name, role))
+    }
+
     fn listed<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<&'static str>> {
         let role = caller.session.as_ref().map(|session| session.role);
         let names = Self::tools().map(|tool| tool.name);

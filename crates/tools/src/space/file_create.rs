@@ -9,7 +9,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Edit, Gate, Permit};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::{CreatedFile, EditedFile, Space};
 
 use crate::answer::Answer;
@@ -98,7 +98,7 @@ impl FileCreated {
 }
 
 impl Output for FileCreated {
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 

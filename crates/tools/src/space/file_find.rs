@@ -8,7 +8,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::listing::EntryKind;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Walk};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::{NameQuery, Space, TreePage};
 
 use super::file_list::FileEntry;
@@ -74,12 +74,12 @@ pub struct FoundFiles {
 
 impl Output for FoundFiles {
     /// Renders one line for each match, for a client that shows only text.
-    fn render(self, names: Spelling) -> serde_json::Result<Answer> {
-        let search = names.name("file.search");
+    fn render(self, names: ShownTools) -> serde_json::Result<Answer> {
+        let search = names.sentence(" `file.search` looks for what files say.");
         let mut lines = vec![match (self.matches.len(), self.searched, self.truncated) {
-            (0, searched, false) => format!(
-                "None of {searched} names fits. Try fewer letters, or `{search}` for what files say."
-            ),
+            (0, searched, false) => {
+                format!("None of {searched} names fits. Try fewer letters.{search}")
+            }
             (count, searched, _) => format!("{count} of {searched} names fit:"),
         }];
         if !self.near.is_empty() {

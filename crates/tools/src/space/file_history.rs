@@ -8,7 +8,7 @@ use stile_domain::history::past_change::{ChangeNumber, PastChange};
 use stile_domain::journal::CallTrace;
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Gate, Permit, Read};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::Space;
 
 use crate::answer::Answer;
@@ -83,7 +83,7 @@ impl From<PastChange> for FileChange {
 }
 
 impl Output for FileChanges {
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 }

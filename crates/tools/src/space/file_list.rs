@@ -8,7 +8,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::limits::MAX_LIST_DEPTH;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, ReadTree, Walk};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::{Space, TreeEntry, TreePage};
 
 use super::walking::{
@@ -113,7 +113,7 @@ impl FileEntry {
 
 impl Output for FolderTree {
     /// Renders one line for each entry, for a client that shows only text.
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         let mut lines = vec![match self.entries.len() {
             0 => format!("{} holds nothing that you may see.", self.path),
             count => format!("{} holds, {count} shown:", self.path),

@@ -8,7 +8,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Edit, Gate, Permit};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::{LinkRewriting, Space};
 
 use super::links_of_move::{LinksOfMove, NotePermits, by_default, note_permits, without_links};
@@ -53,7 +53,7 @@ pub struct FileMoved {
 }
 
 impl Output for FileMoved {
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 

@@ -11,7 +11,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::limits::{MAX_FILE_WINDOW, MAX_MEDIA_BYTES};
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Gate, Permit, Read};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::{FileBytes, Space};
 
 use crate::answer::{Answer, Media, MediaKind};
@@ -59,7 +59,7 @@ pub struct FileReading {
 }
 
 impl Output for FileReading {
-    fn render(mut self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(mut self, _: ShownTools) -> serde_json::Result<Answer> {
         let media = self.media.take();
         Ok(Answer { media, ..Answer::json(&self)? })
     }

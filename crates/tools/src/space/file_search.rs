@@ -9,7 +9,7 @@ use stile_domain::lines::LineRange;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Walk};
 use stile_domain::recall::question::RecallQuestion;
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::{
     RecallKind, RecallPage, RecallQuery, RecalledFile, RecalledPassage, Space,
 };
@@ -159,11 +159,11 @@ impl RecallResult {
 
 impl Output for RecalledFiles {
     /// Renders two lines for each file, for a client that shows only text.
-    fn render(self, names: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, names: ShownTools) -> serde_json::Result<Answer> {
         let mut head = match (self.total, self.results.len()) {
             (0, _) => format!(
-                "No file has any of these words. Try others, or `{}` for names.",
-                names.name("file.find")
+                "No file has any of these words. Try others.{}",
+                names.sentence(" `file.find` looks for names.")
             ),
             (total, shown) => format!("{shown} of {total} files that fit:"),
         };

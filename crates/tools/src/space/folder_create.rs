@@ -6,7 +6,7 @@ use stile_domain::error::Refusal;
 use stile_domain::journal::CallTrace;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, Gate, Permit};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::Space;
 
 use crate::answer::Answer;
@@ -30,7 +30,7 @@ pub struct FolderCreated {
 }
 
 impl Output for FolderCreated {
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 }

@@ -8,7 +8,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{EditTree, Gate, Permit};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::{LinkRewriting, Space};
 
 use super::links_of_move::{LinksOfMove, NotePermits, by_default, note_permits, without_links};
@@ -55,7 +55,7 @@ pub struct FolderMoved {
 }
 
 impl Output for FolderMoved {
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 

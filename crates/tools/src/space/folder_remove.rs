@@ -7,7 +7,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{EditTree, Gate, Permit};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::Space;
 
 use crate::answer::Answer;
@@ -33,7 +33,7 @@ pub struct FolderRemoved {
 }
 
 impl Output for FolderRemoved {
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 

@@ -10,7 +10,7 @@ use stile_domain::listing::{
 };
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{List, Permit, Principal};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::{Watch, WatchRefused};
 
 use super::SpaceTools;
@@ -222,7 +222,7 @@ impl SpaceTools {
 }
 
 /// Converts a refusal to the error of a resource.
-pub(super) fn resource_error(uri: &str, refusal: &Refusal, names: Spelling) -> ResourceError {
+pub(super) fn resource_error(uri: &str, refusal: &Refusal, names: ShownTools) -> ResourceError {
     let kind = match refusal {
         Refusal::NotFound { .. } => ResourceErrorKind::NotFound,
         Refusal::Internal { .. } => ResourceErrorKind::Failed,

@@ -9,7 +9,7 @@ use stile_domain::notes::note_query::NoteQuery;
 use stile_domain::notes::tags::WantedTag;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Read, Walk};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::{NotePage, Space};
 
 use super::file_list::FileEntry;
@@ -123,7 +123,7 @@ pub struct FoundNotes {
 
 impl Output for FoundNotes {
     /// Renders one line for each note, for a client that shows only text.
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         let skipped = match self.skipped {
             0 => String::new(),
             count => format!(", {count} skipped"),

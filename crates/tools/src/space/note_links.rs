@@ -6,7 +6,7 @@ use stile_domain::error::Refusal;
 use stile_domain::journal::CallTrace;
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Gate, Permit, Read, Walk};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::{LinkDirection, LinkPage, Space};
 
 use super::walking::{cursor_of, is_zero, unnameable_line};
@@ -85,7 +85,7 @@ struct LinkToNote {
 
 impl Output for LinksOfNote {
     /// Renders one line for each link, for a client that shows only text.
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         let mut lines =
             vec![format!("{} links out, {} in.", self.out.len(), self.links_here.len())];
         lines.extend(self.out.iter().map(|link| {

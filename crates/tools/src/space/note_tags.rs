@@ -8,7 +8,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::limits::MAX_FOUND_NAMES;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Walk};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::{Space, ValueCounts};
 
 use super::walking::{cursor_of, is_zero, unnameable_line, whole_space};
@@ -63,7 +63,7 @@ struct CountedValue {
 
 impl Output for CountedTags {
     /// Renders one line for each value, for a client that shows only text.
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         let skipped = match self.skipped {
             0 => String::new(),
             count => format!(", {count} skipped"),

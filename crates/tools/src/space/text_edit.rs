@@ -14,7 +14,7 @@ use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Edit, Gate, Permit};
 use stile_domain::text_diff::{UnifiedDiff, unified_diff};
 use stile_domain::text_edits::{self, Occurrences, TextEdit};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::Space;
 
 use super::text_read::wanted_section;
@@ -87,7 +87,7 @@ fn is_zero(number: &usize) -> bool {
 
 impl Output for TextEdited {
     /// Renders the diff as it is under one header line, for a client that shows only text.
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         let what = if self.written { "changed" } else { "not written, only checked" };
         let mut text = format!(
             "{} {what}, hash {}, {} lines\n{}",

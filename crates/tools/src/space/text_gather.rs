@@ -9,7 +9,7 @@ use stile_domain::limits::MAX_GATHERED;
 use stile_domain::lines::LineRange;
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Gate, Permit, Read};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_domain::window::fair_shares;
 use stile_store::space::{FileWindow, Space};
 
@@ -66,7 +66,7 @@ struct RefusedPiece {
 
 impl Output for GatheredText {
     /// Renders each piece as `text.read` does, with an empty line between them.
-    fn render(mut self, names: Spelling) -> serde_json::Result<Answer> {
+    fn render(mut self, names: ShownTools) -> serde_json::Result<Answer> {
         let mut texts = Vec::with_capacity(self.pieces.len());
         for piece in &mut self.pieces {
             texts.push(match piece {

@@ -13,7 +13,7 @@ use stile_domain::notes::section::{MAX_SECTION_CHARS, WantedSection};
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Gate, Permit, Read};
 use stile_domain::text_encoding::{EncodingSource, TextEncoding};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::{FileWindow, ReadAs, Space, WindowStart};
 
 use crate::answer::Answer;
@@ -98,7 +98,7 @@ pub struct TextWindow {
 impl Output for TextWindow {
     /// Renders the content as plain text after one header line, so that a client that shows only
     /// text reads it without JSON escapes.
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         Answer::with_text(self.text(), &self)
     }
 

@@ -10,7 +10,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::lines::{LineRange, count_lines};
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Edit, Gate, Permit};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::{CreatedFile, EditedFile, Space};
 
 use super::text_edit::within;
@@ -84,7 +84,7 @@ impl TextChanged {
 }
 
 impl Output for TextChanged {
-    fn render(self, _: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         Answer::json(&self)
     }
 

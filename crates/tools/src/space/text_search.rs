@@ -10,7 +10,7 @@ use stile_domain::journal::CallTrace;
 use stile_domain::limits::MAX_CONTEXT_LINES;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Walk};
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::ShownTools;
 use stile_store::space::{SearchHit, SearchPage, Space, TextSearch};
 
 use super::walking::{LeftOutFiles, cursor_of, is_zero, whole_space};
@@ -143,15 +143,15 @@ impl FoundLine {
 impl Output for FoundLines {
     /// Renders the hits under the path and the hash of their file, for a client that shows only
     /// text.
-    fn render(self, names: Spelling) -> serde_json::Result<Answer> {
+    fn render(self, names: ShownTools) -> serde_json::Result<Answer> {
         let skipped = match self.files_skipped {
             0 => String::new(),
             count => format!(", {count} skipped"),
         };
-        let find = names.name("file.find");
+        let find = names.sentence(" `file.find` looks for names.");
         let mut lines = vec![match (self.hits.len(), self.truncated) {
             (0, false) => format!(
-                "No line in {} files{skipped}. Try fewer words, `regex`, or `{find}` for names.",
+                "No line in {} files{skipped}. Try fewer words, or `regex`.{find}",
                 self.files_searched
             ),
             (count, _) => format!("{count} hits in {} files{skipped}.", self.files_searched),

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
-use stile_domain::tool_name::Spelling;
+use stile_domain::tool_name::{ShownTools, Spelling};
 use stile_tools::answer::Answer;
+use stile_tools::definition::ToolGroup;
 use stile_tools::space::{HISTORY_TOOLS, SpaceTools};
 use stile_tools::toolset::{Caller, Toolset as _};
 
@@ -80,9 +81,13 @@ fn calls() -> Vec<(&'static str, Value)> {
     ]
 }
 
-async fn answer(rig: &Rig, names: Spelling, (tool, arguments): &(&str, Value)) -> Answer {
+async fn answer(
+    rig: &Rig,
+    names: impl Into<ShownTools>,
+    (tool, arguments): &(&str, Value),
+) -> Answer {
     let tools = rig.tools.clone().with_history_tools();
-    let caller = Caller { names, ..caller("read:/ write:/") };
+    let caller = Caller { names: names.into(), ..caller("read:/ write:/") };
     let tool = tools.find(tool).unwrap();
     tools.call(tool, arguments.clone(), &caller).await.unwrap()
 }
@@ -107,10 +112,7 @@ fn dotted_names() -> Vec<&'static str> {
 #[tokio::test]
 async fn answers_spell_tools_as_the_list_does_and_repeat_content_byte_for_byte() {
     let rig = Rig::new();
-    let space = rig.space.path();
-    std::fs::create_dir(space.join("file.create")).unwrap();
-    std::fs::write(space.join(PATH.trim_start_matches('/')), content()).unwrap();
-    std::fs::write(space.join("text.read.bin"), b"\xff\xfe\x00").unwrap();
+    plant(&rig);
     let mut told = 0;
     for call in calls() {
         let dotted = answer(&rig, Spelling::Dotted, &call).await;
@@ -139,6 +141,43 @@ async fn answers_spell_tools_as_the_list_does_and_repeat_content_byte_for_byte()
     assert_eq!(read.to_tree()["content"], content());
 }
 
+/// Plants a note, a folder and a file of bytes whose names and content look like tools.
+fn plant(rig: &Rig) {
+    let space = rig.space.path();
+    std::fs::create_dir(space.join("file.create")).unwrap();
+    std::fs::write(space.join(PATH.trim_start_matches('/')), content()).unwrap();
+    std::fs::write(space.join("text.read.bin"), b"\xff\xfe\x00").unwrap();
+}
+
+#[tokio::test]
+async fn a_caller_reads_of_no_tool_that_its_list_lacks() {
+    let rig = Rig::new();
+    plant(&rig);
+    let tools = rig.tools.clone().with_history_tools();
+    let all = tools.definitions();
+    let in_group = |name: &str, group| all.iter().any(|it| it.name == name && it.group == group);
+    let reader = caller("read:/");
+    let dotted = ShownTools::from(Spelling::Dotted);
+    let lists = [
+        ("readers", dotted.only(|name| tools.may_show(name, &reader))),
+        ("files", dotted.only(|name| in_group(name, ToolGroup::Files))),
+        ("find", dotted.only(|name| in_group(name, ToolGroup::Find))),
+        ("notes", dotted.only(|name| in_group(name, ToolGroup::Notes))),
+    ];
+    for (list, shown) in lists {
+        assert!(all.iter().any(|tool| shown.has(tool.name)), "{list}");
+        let lacks: Vec<_> = all.iter().map(|it| it.name).filter(|it| !shown.has(it)).collect();
+        let names_none = |said: &str| {
+            let told = lacks.iter().find(|name| said.contains(&format!("`{name}`")));
+            assert_eq!(told, None, "{list}: {said}");
+        };
+        for call in calls() {
+            names_none(&without_content(&answer(&rig, shown, &call).await));
+        }
+        names_none(&tools.instructions(&Caller { names: shown, ..caller("read:/ write:/") }));
+    }
+}
+
 #[tokio::test]
 async fn instructions_and_refusals_of_scopes_spell_tools_as_the_list_does() {
     let rig = Rig::new();
@@ -146,7 +185,7 @@ async fn instructions_and_refusals_of_scopes_spell_tools_as_the_list_does() {
         (Spelling::Dotted, "`file.list`", "file_list"),
         (Spelling::Underscored, "`file_list`", "file.list"),
     ] {
-        let caller = Caller { names, ..caller("read:/") };
+        let caller = Caller { names: names.into(), ..caller("read:/") };
         let instructions = rig.tools.instructions(&caller);
         assert!(instructions.contains(shown) && !instructions.contains(hidden), "{instructions}");
         let error = rig.tools.read_resource("list:///none", &caller).await.unwrap_err();
