@@ -217,7 +217,7 @@ fn servers_count_those_that_start_and_forget_those_that_stop_or_die() {
 #[test]
 fn a_session_goes_on_at_another_server_and_ends_at_all() {
     let test = "a_session_goes_on_at_another_server_and_ends_at_all";
-    let Some(place) = Place::new(test, &["--sessions-per-subject", "2"]) else { return };
+    let Some(mut place) = Place::new(test, &["--sessions-per-subject", "2"]) else { return };
     let root = place.folder.path().join("space");
     let root = root.to_str().unwrap();
     let token = place.stile(&["token", "--root", root, "--scope", "read:/"]);
@@ -246,8 +246,22 @@ fn a_session_goes_on_at_another_server_and_ends_at_all() {
     }
     let last = open();
     assert_eq!(at(1, &token, Some(&last)).bodiless("DELETE").unwrap().status, 204);
-    let ended = at(0, &token, Some(&last)).post("tools/call", read).unwrap();
+    let ended = at(0, &token, Some(&last)).post("tools/call", read.clone()).unwrap();
     assert_eq!(ended.status, 404);
+    // All servers are killed, and others are started.
+    let kept = open();
+    for server in place.servers.drain(..) {
+        server.kill();
+    }
+    place.servers = ["one", "three"].map(|state| place.start(state, &[])).into();
+    for server in [1, 0] {
+        let mut peer = Peer::new(place.servers[server].address, &token, revision);
+        peer.session = Some(kept.clone());
+        let told = message_of(&peer.post("tools/call", read.clone()).unwrap());
+        assert_eq!(told["result"]["structuredContent"]["content"], "the plan\n", "{told}");
+        peer.session = Some(last.clone());
+        assert_eq!(peer.post("tools/call", read.clone()).unwrap().status, 404, "it has ended");
+    }
 }
 
 #[test]

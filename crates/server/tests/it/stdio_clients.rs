@@ -5,6 +5,7 @@ use std::process::Output;
 use serde_json::{Value, json};
 use stile_testkit::client::Stdio;
 use stile_testkit::hosted::{Lifecycle, Peer, message_of};
+use stile_testkit::postgres::{PostgresServer, TestDatabase};
 use stile_testkit::process::Rig;
 
 use crate::support::initialize;
@@ -12,6 +13,8 @@ use crate::support::initialize;
 struct Owner {
     _folder: tempfile::TempDir,
     rig: Rig,
+    /// The database that holds tokens and clients, if it is not the state folder.
+    database: Option<TestDatabase>,
 }
 
 impl Owner {
@@ -19,12 +22,28 @@ impl Owner {
         let folder = tempfile::tempdir().unwrap();
         let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
         std::fs::create_dir_all(rig.home()).unwrap();
-        Self { _folder: folder, rig }
+        Self { _folder: folder, rig, database: None }
+    }
+
+    /// `None` if there is no PostgreSQL.
+    fn on_postgres(test: &str) -> Option<Self> {
+        let database = PostgresServer::shared(test)?.database();
+        Some(Self { database: Some(database), ..Self::new() })
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
         let state = self.rig.state.to_str().unwrap();
-        self.rig.command(&[arguments, &["--state", state]].concat()).output().unwrap()
+        let mut command = self.rig.command(&[arguments, &["--state", state]].concat());
+        let address = self.database.as_ref().map(TestDatabase::address);
+        command.envs(address.map(|address| ("STILE_DATABASE", address))).output().unwrap()
+    }
+
+    /// Starts a client.
+    fn stdio(&self, arguments: &[&str]) -> Stdio {
+        let address = self.database.as_ref().map(TestDatabase::address);
+        let database = address.map(|address| ["--database".to_owned(), address]);
+        let database = database.iter().flatten().map(String::as_str);
+        self.rig.stdio(&arguments.iter().copied().chain(database).collect::<Vec<_>>())
     }
 
     /// Runs a command that must succeed, and returns its standard output.
@@ -67,11 +86,27 @@ fn names<'v>(rows: &'v [Value], key: &str) -> Vec<&'v str> {
 
 #[test]
 fn each_client_is_seen_and_undone_under_its_own_name() {
-    let owner = Owner::new();
-    let mut named = owner.rig.stdio(&["--client", "cursor"]);
+    see_and_undo(&Owner::new());
+}
+
+#[test]
+fn each_client_is_seen_and_undone_under_its_own_name_with_a_shared_database() {
+    let test = "each_client_is_seen_and_undone_under_its_own_name_with_a_shared_database";
+    if let Some(owner) = Owner::on_postgres(test) {
+        see_and_undo(&owner);
+        let clients = owner.listed(&["client", "list", "--json"]);
+        let cursor = clients.iter().find(|client| client["name"] == "cursor").unwrap();
+        owner.said(&["client", "end", cursor["client_id"].as_str().unwrap()]);
+        let refused = owner.stdio(&["--client", "cursor"]).finish();
+        assert!(refused.is_ok_and(|status| !status.success()), "cursor has ended");
+    }
+}
+
+fn see_and_undo(owner: &Owner) {
+    let mut named = owner.stdio(&["--client", "cursor"]);
     open(&mut named, "claude-ai");
     create(&mut named, "/by-cursor.md");
-    let mut unnamed = owner.rig.stdio(&[]);
+    let mut unnamed = owner.stdio(&[]);
     open(&mut unnamed, "claude-ai");
     create(&mut unnamed, "/by-claude.md");
 
