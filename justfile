@@ -42,6 +42,6 @@ clients *names:
 recall *arguments:
     recall/run {{arguments}}
 
-# Run everything that must pass before a merge.
-ci:
-    .ci/run
+# Run everything that must pass before a merge, or the steps that are named.
+ci *steps:
+    .ci/run {{steps}}
