@@ -15,6 +15,7 @@ use stile_store::history::History;
 use stile_store::journal::JournalPlace;
 use stile_store::state::StateDir;
 use stile_tools::space::SpaceTools;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::owner_at_the_page;
 use crate::owner_files::OwnerFiles;
@@ -33,7 +34,12 @@ pub struct OwnedSpace {
     tools: SpaceTools,
     history: Option<Arc<History>>,
     digest: JournalDigest,
+    /// Places for pages that follow the journal.
+    live_places: Arc<Semaphore>,
 }
+
+/// The most pages that follow the journal at once.
+const LIVE_PLACES: usize = 8;
 
 impl OwnedSpace {
     /// Names what belongs to the space. `history` is absent if old versions are not kept.
@@ -44,7 +50,8 @@ impl OwnedSpace {
         journal: JournalPlace,
     ) -> Self {
         let digest = JournalDigest::new(journal.clone());
-        Self { root, state, journal, tools, history, digest }
+        let live_places = Arc::new(Semaphore::new(LIVE_PLACES));
+        Self { root, state, journal, tools, history, digest, live_places }
     }
 
     /// Begins a session of the owner with the files, whose changes count as one call of the tool
@@ -52,6 +59,11 @@ impl OwnedSpace {
     pub fn files(&self, owner: &str, tool: &str) -> Option<OwnerFiles> {
         let history = Arc::clone(self.history.as_ref()?);
         Some(OwnerFiles::new(self.tools.clone(), history, owner_at_the_page(owner), tool))
+    }
+
+    /// Takes a place for a page that follows the journal; `None` if all are taken.
+    pub fn live_place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.live_places).try_acquire_owned().ok()
     }
 
     /// Returns the history of the space, if old versions are kept.

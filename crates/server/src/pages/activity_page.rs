@@ -8,17 +8,16 @@ use std::collections::VecDeque;
 use axum::body::Body;
 use http::Response;
 use maud::{Markup, html};
-use stile_domain::audit::{AuditFilter, CallKind, caller, kind, sentence};
-use stile_domain::journal::JournalLine;
+use stile_domain::audit::AuditFilter;
 use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::instant::Instant;
-use stile_domain::tool_name::is_dotted_name;
 use stile_domain::unseen::shown_start;
 
-use super::frame::{ACTIVITY_PATH, FILE_PATH, UNDO_PATH};
+use super::frame::{ACTIVITY_PATH, LIVE_PATH, UNDO_PATH};
 use super::signed_in::{self, PageError, Visit};
-use super::times::{day_of_instant, instant, when};
+use super::times::{day_of_instant, instant};
+use super::told_calls::{ToldCall, filter, push};
 use crate::owned_space::OwnedSpace;
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
@@ -27,8 +26,6 @@ use crate::sign_in::web_request::WebRequest;
 const CALLS_OF_PAGE: usize = 80;
 /// The most names in the list of clients.
 const MAX_NAMES: usize = 50;
-/// The most characters of a sentence. A path may have a thousand.
-const MAX_SENTENCE: usize = 240;
 const MICROS_A_DAY: i64 = 86_400_000_000;
 /// The most days that a page reads.
 const MAX_DAYS: i64 = 31;
@@ -56,27 +53,6 @@ struct ActivityView {
     names: Vec<String>,
     /// Before which time the calls are, if this is not the first page.
     before: Option<String>,
-}
-
-/// A call, and how often it was made in a row.
-struct ToldCall {
-    line: JournalLine,
-    /// When the first of them was made.
-    first: String,
-    sentence: String,
-    times: u64,
-}
-
-impl ToldCall {
-    fn new(line: JournalLine) -> Self {
-        Self { sentence: sentence(&line), first: line.at.clone(), line, times: 1 }
-    }
-
-    /// Takes a later call that says the same.
-    fn repeat(&mut self, at: String) {
-        self.line.at = at;
-        self.times += 1;
-    }
 }
 
 impl ActivityView {
@@ -116,11 +92,7 @@ impl ActivityView {
             if line.at >= until {
                 continue;
             }
-            let told = ToldCall::new(line);
-            match latest.front_mut() {
-                Some(last) if last.sentence == told.sentence => last.repeat(told.line.at),
-                _ => latest.push_front(told),
-            }
+            push(&mut latest, line);
             latest.truncate(CALLS_OF_PAGE);
         }
         view.calls = latest.into();
@@ -139,7 +111,11 @@ impl ActivityView {
                     "Nobody called anything that fits. Calls of agents show here as they happen."
                 }
             }
-            ol class="calls" { @for call in &self.calls { (self.call(call)) } }
+            @if let Some(live) = self.live() {
+                // The script of the page says here what came since.
+                p class="muted" id="live" role="status" data-live=(live) {}
+            }
+            ol class="calls" { @for call in &self.calls { (call.markup(self.now)) } }
             (self.paging())
             (self.undo())
         }
@@ -213,38 +189,17 @@ impl ActivityView {
         }
     }
 
-    fn call(&self, ToldCall { line, sentence, times, .. }: &ToldCall) -> Markup {
-        let class = match kind(line) {
-            CallKind::Event => "event",
-            _ if line.outcome != "ok" => "refused",
-            CallKind::Change => "change",
-            CallKind::Read => "read",
-        };
-        let at = Instant::parse(&line.at).map(|Instant(micros)| micros / 1_000_000);
-        let file = line.path.as_ref().filter(|_| line.shortened != Some(true));
-        html! {
-            li class=(class) {
-                span class="said" {
-                    (shown_start(sentence, MAX_SENTENCE))
-                    @if *times > 1 { ", " (times) " times" }
-                }
-                span class="time" { @if let Some(at) = at { (when(self.now, at)) } }
-                @if line.call.is_some() || file.is_some() {
-                    span class="links" {
-                        @if let Some(call) = line.call {
-                            a href={ (UNDO_PATH) "?call=" (call) } {
-                                "Take back" span class="unseen" { " call " (call) }
-                            }
-                        }
-                        @if let (Some(file), CallKind::Change) = (file, kind(line)) {
-                            a href={ (FILE_PATH) "?path=" (encode_component(file.as_str())) } {
-                                "The file" span class="unseen" { " of a call by " (shown_start(caller(line), 60)) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
+    /// Returns the address of the calls that come after those of the page, if it shows the latest.
+    fn live(&self) -> Option<String> {
+        let today = day_of_instant(instant(self.now));
+        let is_latest = self.before.is_none() && self.day == today;
+        let after = self
+            .calls
+            .first()
+            .map_or_else(|| instant(self.now).to_rfc3339(), |latest| latest.line.at.clone());
+        let query = self.query();
+        let (_, filter) = query.split_once('?')?;
+        is_latest.then(|| format!("{LIVE_PATH}?{filter}&after={}", encode_component(&after)))
     }
 
     /// Returns the query that shows the same with other days or pages.
@@ -317,22 +272,4 @@ impl ActivityView {
             }
         }
     }
-}
-
-/// Reads the filter of the query.
-fn filter(visit: &Visit<'_>) -> Result<AuditFilter, PageError> {
-    let named = |name: &str| visit.parameters.get(name).map(|value| value.trim().to_owned());
-    let path = named("path").map(|path| SpacePath::parse(&path)).transpose();
-    Ok(AuditFilter {
-        client: visit.parameters.get("client").map(str::to_owned),
-        path: path.map_err(|error| PageError::Refused(error.to_string()))?,
-        tool: named("tool").map(canonical),
-        refused: visit.text("outcome") == "refused",
-    })
-}
-
-/// Returns the name of a tool as the journal has it. Most clients show it with an underscore.
-fn canonical(name: String) -> String {
-    let dotted = name.replacen('_', ".", 1);
-    if is_dotted_name(&dotted) { dotted } else { name }
 }

@@ -34,6 +34,13 @@ pub const ACCESS_PATH: &str = "/owner/clients";
 pub const ACCOUNT_PATH: &str = "/owner/account";
 /// The path of the page that tells what was done.
 pub const ACTIVITY_PATH: &str = "/owner/activity";
+/// The path of the calls that come while that page is open.
+pub const LIVE_PATH: &str = "/owner/activity/live";
+/// The path of what browsers read to install the page as an application.
+pub const MANIFEST_PATH: &str = "/pages/app.webmanifest";
+const MANIFEST: &str = include_str!("app.webmanifest");
+/// The path of the mark of the program.
+pub const ICON_PATH: &str = "/pages/icon.svg";
 /// The path of the page that shows a folder.
 pub const FILES_PATH: &str = "/owner/files";
 /// The path of the page that shows a file, and of the form that gives back a version.
@@ -127,8 +134,9 @@ impl<'a> PageFrame<'a> {
                     meta name="robots" content="noindex";
                     title { (self.title) " · Stile" }
                     link rel="stylesheet" href=(STYLE_PATH);
-                    // Browsers would ask for an icon that there is not.
-                    link rel="icon" href="data:,";
+                    link rel="icon" href=(ICON_PATH) type="image/svg+xml";
+                    link rel="manifest" href=(MANIFEST_PATH);
+                    meta name="theme-color" content="#4f6b3a";
                     @for script in &self.scripts { script src=(script) defer {} }
                 }
                 body {
@@ -192,10 +200,13 @@ impl<'a> PageFrame<'a> {
         let is_one = |target: &&String| !target.contains([' ', ';', ',']);
         let target = self.form_target.as_ref().filter(is_one);
         let target = target.map(|target| format!(" {target}")).unwrap_or_default();
-        let script = if self.scripts.is_empty() { "" } else { "script-src 'self'; " };
+        let script = match self.scripts.is_empty() {
+            true => "",
+            false => "script-src 'self'; connect-src 'self'; ",
+        };
         format!(
-            "default-src 'none'; {script}style-src 'self'; img-src data:; form-action \
-             'self'{target}; frame-ancestors 'none'; base-uri 'none'"
+            "default-src 'none'; {script}style-src 'self'; img-src 'self'; manifest-src \
+             'self'; form-action 'self'{target}; frame-ancestors 'none'; base-uri 'none'"
         )
     }
 }
@@ -230,6 +241,16 @@ pub fn page_script() -> Response<Body> {
     file("text/javascript; charset=utf-8", PAGE_SCRIPT)
 }
 
+/// Returns what browsers read to install the page as an application.
+pub fn manifest() -> Response<Body> {
+    file("application/manifest+json", MANIFEST)
+}
+
+/// Returns the mark of the program.
+pub fn icon() -> Response<Body> {
+    file("image/svg+xml", MARK)
+}
+
 /// Returns the script for passkeys.
 pub fn passkey_script() -> Response<Body> {
     file("text/javascript; charset=utf-8", PASSKEY_SCRIPT)
@@ -258,8 +279,8 @@ mod tests {
     fn the_policy_allows_what_a_page_needs_and_no_more() {
         assert_eq!(
             policy(&PageFrame::new("Sign in")),
-            "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; \
-             frame-ancestors 'none'; base-uri 'none'"
+            "default-src 'none'; style-src 'self'; img-src 'self'; manifest-src 'self'; \
+             form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
         );
         assert!(
             policy(&PageFrame::new("").with_passkey_script()).contains("; script-src 'self'; ")

@@ -108,6 +108,17 @@ pub(super) fn show(
     }
 }
 
+/// Answers a request that the script of a page makes. Without a session there is nothing.
+pub(super) fn answer(
+    server: &AuthorizationServer,
+    request: &WebRequest,
+    answer: impl FnOnce(&Visit<'_>) -> Result<Response<Body>, PageError>,
+) -> Response<Body> {
+    let Some(session) = BrowserSession::of(server, request) else { return refused() };
+    let parameters = FormParameters::parse(&request.query).unwrap_or_default();
+    answer(&visit(server, request, &session, &parameters)).unwrap_or_else(|error| failed(&error))
+}
+
 /// What a form leads to.
 pub(super) enum Outcome {
     /// The browser goes on to an address of this server.

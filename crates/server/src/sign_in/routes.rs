@@ -23,15 +23,16 @@ use crate::http::responses;
 use crate::http::stranger_places::WayIn;
 use crate::pages::frame::{
     ACCESS_PATH, ACCOUNT_PATH, ACTIVITY_PATH, CONNECT_PATH, FILE_PATH, FILES_PATH, HEALTH_PATH,
-    MAKE_TOKEN_PATH, OWNER_PATH, PAGE_SCRIPT_PATH, PASSKEY_SCRIPT_PATH, STYLE_PATH, UNDO_PATH,
-    page_script, passkey_script, style,
+    ICON_PATH, LIVE_PATH, MAKE_TOKEN_PATH, MANIFEST_PATH, OWNER_PATH, PAGE_SCRIPT_PATH,
+    PASSKEY_SCRIPT_PATH, STYLE_PATH, UNDO_PATH, icon, manifest, page_script, passkey_script, style,
 };
 use crate::pages::sign_in_methods::{
     self, CALLBACK_PATH, PASSKEY_PATH, PASSWORD_PATH, PROVIDER_PATH,
 };
 use crate::pages::sign_in_page::{self, SIGN_IN_PATH, SIGN_OUT_PATH};
 use crate::pages::{
-    access_page, account_page, activity_page, connect_page, files_page, health_page, undo_page,
+    access_page, account_page, activity_page, connect_page, files_page, health_page, live_activity,
+    undo_page,
 };
 
 /// The copy of the metadata for clients that know OpenID Connect only.
@@ -75,6 +76,7 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
         .route(access_page::REVOKE_TOKEN_PATH, on_post(access_page::revoke_token))
         .route(access_page::REVOKE_GRANT_PATH, on_post(access_page::revoke_grant))
         .route(ACTIVITY_PATH, on_get(activity_page::show))
+        .route(LIVE_PATH, on_get(live_activity::follow))
         .route(UNDO_PATH, on_get(undo_page::show).merge(on_post(undo_page::carry_out)))
         .route(FILES_PATH, on_get(files_page::show_folder))
         .route(FILE_PATH, on_get(files_page::show_file).merge(on_post(files_page::restore)))
@@ -90,6 +92,8 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
         .route(PROVIDER_PATH, on_get(sign_in_methods::to_provider))
         .route(CALLBACK_PATH, on_get(sign_in_methods::from_provider))
         .route(PASSKEY_SCRIPT_PATH, get(|| async { passkey_script() }))
+        .route(MANIFEST_PATH, get(|| async { manifest() }))
+        .route(ICON_PATH, get(|| async { icon() }))
         .route(PAGE_SCRIPT_PATH, get(|| async { page_script() }))
         .route(AUTHORIZE_PATH, on_client(get, server, authorize::answer, authorize::refused))
         .route(REGISTER_PATH, on_post(register::answer))

@@ -1,6 +1,8 @@
 //! The owner's page over HTTP: who gets in, what it says of clients, and what it takes back.
 
 use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
@@ -322,6 +324,69 @@ fn owner_page_a_filter_means_what_it_says() {
     assert_eq!(owner.get(&place.at("/owner/file?path=%2Fnowhere.md")).status, 404);
 }
 
+/// Reads events of the calls that come, until one has `words`. Returns what was read.
+fn follow(place: &Place, browser: &Browser, path: &str, words: &str) -> String {
+    let mut stream = TcpStream::connect(place.server.address).unwrap();
+    let cookies = browser.cookies.iter().map(|(name, value)| format!("{name}={value}"));
+    let cookies = cookies.collect::<Vec<_>>().join("; ");
+    let host = place.server.address;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nCookie: {cookies}\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let (mut read, mut piece) = (String::new(), [0; 4096]);
+    while !read.contains(words) {
+        let count = stream.read(&mut piece).unwrap();
+        assert!(count > 0, "it ended: {read}");
+        read.push_str(&String::from_utf8_lossy(&piece[..count]));
+    }
+    read
+}
+
+#[test]
+fn owner_page_tells_of_calls_as_they_come() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    let page = owner.get(&place.at("/owner/activity"));
+    let live = tags(&text_of(&page))
+        .into_iter()
+        .find_map(|tag| value(tag, "data-live"))
+        .map(str::to_owned);
+    let live = live.unwrap().replace("&amp;", "&");
+    // What came between the page and the first look is told, too.
+    let mut agent = place.agent("editor");
+    agent.tool("text.read", json!({ "path": "/work/plan.md" })).unwrap();
+    let told = follow(&place, &owner, &live, "editor read");
+    assert!(told.contains("text/event-stream") && told.contains("event: calls"), "{told}");
+    assert!(told.contains("/work/plan.md"), "{told}");
+    agent.tool("text.read", json!({ "path": "/none.md" })).unwrap();
+    let other = follow(&place, &owner, &format!("{live}&outcome=refused"), "/none.md");
+    assert!(!other.contains("/work/plan.md"), "the filter holds: {other}");
+
+    // Nobody else follows, and no more than some pages at once.
+    let token = place.stile(&["token", "--scope", "write:/"]);
+    let bearer = format!("Bearer {}", token.trim());
+    assert_eq!(fetch("GET", &place.at(&live), &[("Authorization", &bearer)], "").status, 403);
+    let yesterday = owner.get(&place.at("/owner/activity?day=2026-01-01"));
+    assert!(!text_of(&yesterday).contains("data-live"), "an earlier day gets no calls");
+}
+
+#[test]
+fn owner_page_is_installed_as_an_application() {
+    let place = Place::new();
+    let page = fetch("GET", &place.at("/sign-in"), &[], "");
+    let html = text_of(&page);
+    let linked = |kind: &str| {
+        let tag = tags(&html).into_iter().find(|tag| value(tag, "rel") == Some(kind));
+        fetch("GET", &place.at(value(tag.unwrap(), "href").unwrap()), &[], "")
+    };
+    let manifest: Value = serde_json::from_str(&text_of(&linked("manifest"))).unwrap();
+    assert_eq!(manifest["display"], "standalone");
+    let icon = fetch("GET", &place.at(manifest["icons"][0]["src"].as_str().unwrap()), &[], "");
+    assert_eq!(icon.header("content-type"), Some("image/svg+xml"));
+    assert_eq!(linked("icon").status, 200);
+    let start = fetch("GET", &place.at(manifest["start_url"].as_str().unwrap()), &[], "");
+    assert_eq!(location(&start), Some("/owner/clients"), "{start:?}");
+}
+
 #[test]
 fn owner_page_shows_versions_and_gives_one_back() {
     let place = Place::new();
@@ -434,7 +499,8 @@ fn owner_page_every_control_has_a_label_and_every_page_is_small() {
                 "label" => in_label = true,
                 "/label" => in_label = false,
                 "input" | "select" | "textarea" => {
-                    let is_hidden = value(tag, "type") == Some("hidden");
+                    let is_hidden =
+                        value(tag, "type") == Some("hidden") || tag.ends_with(" hidden");
                     let has_label = value(tag, "id").is_some_and(|id| labelled.contains(id));
                     assert!(is_hidden || in_label || has_label, "{path}: <{tag}> has no label");
                 }

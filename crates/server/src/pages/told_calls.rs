@@ -1,0 +1,103 @@
+//! Calls as sentences in a list, and which of them a page shows.
+
+use std::collections::VecDeque;
+
+use maud::{Markup, html};
+use stile_domain::audit::{AuditFilter, CallKind, caller, kind, sentence};
+use stile_domain::journal::JournalLine;
+use stile_domain::path::SpacePath;
+use stile_domain::percent::encode_component;
+use stile_domain::records::instant::Instant;
+use stile_domain::tool_name::is_dotted_name;
+use stile_domain::unseen::shown_start;
+
+use super::frame::{FILE_PATH, UNDO_PATH};
+use super::signed_in::{PageError, Visit};
+use super::times::when;
+
+/// The most characters of a sentence. A path may have a thousand.
+const MAX_SENTENCE: usize = 240;
+
+/// A call, and how often it was made in a row.
+pub(super) struct ToldCall {
+    pub(super) line: JournalLine,
+    /// When the first of them was made.
+    pub(super) first: String,
+    sentence: String,
+    pub(super) times: u64,
+}
+
+impl ToldCall {
+    fn new(line: JournalLine) -> Self {
+        Self { sentence: sentence(&line), first: line.at.clone(), line, times: 1 }
+    }
+
+    /// Takes a later call that says the same.
+    fn repeat(&mut self, at: String) {
+        self.line.at = at;
+        self.times += 1;
+    }
+
+    /// Returns the line of a list. `now` is the time in UTC seconds.
+    pub(super) fn markup(&self, now: i64) -> Markup {
+        let Self { line, sentence, times, .. } = self;
+        let class = match kind(line) {
+            CallKind::Event => "event",
+            _ if line.outcome != "ok" => "refused",
+            CallKind::Change => "change",
+            CallKind::Read => "read",
+        };
+        let at = Instant::parse(&line.at).map(|Instant(micros)| micros / 1_000_000);
+        let file = line.path.as_ref().filter(|_| line.shortened != Some(true));
+        html! {
+            li class=(class) {
+                span class="said" {
+                    (shown_start(sentence, MAX_SENTENCE))
+                    @if *times > 1 { ", " (times) " times" }
+                }
+                span class="time" { @if let Some(at) = at { (when(now, at)) } }
+                @if line.call.is_some() || file.is_some() {
+                    span class="links" {
+                        @if let Some(call) = line.call {
+                            a href={ (UNDO_PATH) "?call=" (call) } {
+                                "Take back" span class="unseen" { " call " (call) }
+                            }
+                        }
+                        @if let (Some(file), CallKind::Change) = (file, kind(line)) {
+                            a href={ (FILE_PATH) "?path=" (encode_component(file.as_str())) } {
+                                "The file" span class="unseen" { " of a call by " (shown_start(caller(line), 60)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Puts a call before earlier ones. It joins the latest of them if both say the same.
+pub(super) fn push(latest: &mut VecDeque<ToldCall>, line: JournalLine) {
+    let told = ToldCall::new(line);
+    match latest.front_mut() {
+        Some(last) if last.sentence == told.sentence => last.repeat(told.line.at),
+        _ => latest.push_front(told),
+    }
+}
+
+/// Reads the filter of the query.
+pub(super) fn filter(visit: &Visit<'_>) -> Result<AuditFilter, PageError> {
+    let named = |name: &str| visit.parameters.get(name).map(|value| value.trim().to_owned());
+    let path = named("path").map(|path| SpacePath::parse(&path)).transpose();
+    Ok(AuditFilter {
+        client: visit.parameters.get("client").map(str::to_owned),
+        path: path.map_err(|error| PageError::Refused(error.to_string()))?,
+        tool: named("tool").map(canonical),
+        refused: visit.text("outcome") == "refused",
+    })
+}
+
+/// Returns the name of a tool as the journal has it. Most clients show it with an underscore.
+fn canonical(name: String) -> String {
+    let dotted = name.replacen('_', ".", 1);
+    if is_dotted_name(&dotted) { dotted } else { name }
+}
