@@ -5,14 +5,16 @@ use std::time::Instant;
 use axum::body::Body;
 use http::{Response, StatusCode};
 use stile_domain::hash::hex;
+use stile_domain::owner_password::OwnerPassword;
 use stile_domain::percent::encode_component;
 use stile_store::state::StateError;
 
 use super::account_view::{AccountView, PasskeyRow, SessionRow};
 use super::browser_session::BrowserSession;
 use super::frame::{ACCOUNT_PATH, PageFrame, PagesOf, SIGN_IN_PATH, redirect};
-use super::sign_in_methods::sentence;
+use super::sign_in_methods::{Guess, guess, sentence};
 use super::signed_in::refused;
+use crate::owner_sign_in::password;
 use crate::passkeys::{
     PasskeyName, PasskeyRefused, Registration, RegistrationOptions, RelyingParty,
 };
@@ -20,7 +22,9 @@ use crate::sign_in::parameters::FormParameters;
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
 
-pub use super::account_view::{END_SESSIONS_PATH, REGISTER_PATH, REMOVE_PASSKEY_PATH};
+pub use super::account_view::{
+    END_SESSIONS_PATH, REGISTER_PATH, REMOVE_PASSKEY_PATH, SET_PASSWORD_PATH,
+};
 
 /// What the page says after a form: the word in the address and the sentence.
 const NOTICES: [(&str, &str); 3] = [
@@ -148,11 +152,73 @@ pub fn end_sessions(server: &AuthorizationServer, request: &WebRequest) -> Respo
     })
 }
 
+/// Sets the owner's password. Who has one shows that by it. All browsers then sign in anew, this
+/// one too.
+pub fn set_password(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    change(server, request, |form, session| {
+        if session.role.is_some() || server.methods.provider.is_some() {
+            return Err(Unchanged::Because("Your organisation has your password.".to_owned()));
+        }
+        let new = OwnerPassword::parse(form.get("new").unwrap_or_default())
+            .map_err(|bad| Unchanged::Because(sentence(&bad)))?;
+        if server.tokens().owner_password()?.is_some() {
+            check_password(server, request, form.get("current").unwrap_or_default())?;
+        }
+        let stored = password::hash(&session.subject, &new, server.now()).map_err(|error| {
+            tracing::error!(target: "stile::sign_in", %error, "a password could not be hashed");
+            Unchanged::Because("The server could not store the password.".to_owned())
+        })?;
+        server.tokens().set_owner_password(&stored)?;
+        server.tokens().close_all_sessions()?;
+        Ok(SIGN_IN_PATH.to_owned())
+    })
+}
+
+/// Refuses who does not know the password that is to be replaced.
+fn check_password(
+    server: &AuthorizationServer,
+    request: &WebRequest,
+    typed: &str,
+) -> Result<(), Unchanged> {
+    let why = match guess(server, request, typed) {
+        Guess::Right(_) => return Ok(()),
+        Guess::Wrong => "The present password is wrong; it stays.".to_owned(),
+        Guess::TooSoon(wait) => {
+            format!("Nothing was changed. Try again in {} seconds.", wait.as_secs() + 1)
+        }
+        Guess::Failed => "The server could not check the password; it stays.".to_owned(),
+    };
+    Err(Unchanged::Because(why))
+}
+
+/// Why a form changed nothing.
+enum Unchanged {
+    /// The state fails.
+    State(StateError),
+    /// The page says this.
+    Because(String),
+}
+
+impl From<StateError> for Unchanged {
+    fn from(error: StateError) -> Self {
+        Self::State(error)
+    }
+}
+
+impl From<PasskeyRefused> for Unchanged {
+    fn from(refused: PasskeyRefused) -> Self {
+        match refused {
+            PasskeyRefused::State(error) => Self::State(error),
+            why => Self::Because(sentence(&why)),
+        }
+    }
+}
+
 /// Carries out a form of a session, and leads to the address that `change` returns.
 fn change(
     server: &AuthorizationServer,
     request: &WebRequest,
-    change: impl FnOnce(&FormParameters, &BrowserSession) -> Result<String, PasskeyRefused>,
+    change: impl FnOnce(&FormParameters, &BrowserSession) -> Result<String, Unchanged>,
 ) -> Response<Body> {
     let form = request.form().and_then(|form| FormParameters::parse(form).ok());
     let form = form.unwrap_or_default();
@@ -162,8 +228,10 @@ fn change(
     };
     match change(&form, &session) {
         Ok(location) => redirect(&location),
-        Err(PasskeyRefused::State(error)) => failed(&error),
-        Err(why) => page(server, request, &session, StatusCode::FORBIDDEN, Some(&sentence(&why))),
+        Err(Unchanged::State(error)) => failed(&error),
+        Err(Unchanged::Because(why)) => {
+            page(server, request, &session, StatusCode::FORBIDDEN, Some(&why))
+        }
     }
 }
 

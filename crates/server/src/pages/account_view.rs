@@ -1,6 +1,7 @@
 //! The page about signing in: the owner's passkeys, password and open sessions.
 
 use maud::{Markup, html};
+use stile_domain::owner_password::OwnerPassword;
 
 use super::frame::csrf_field;
 use super::shown_text::shown_name;
@@ -11,6 +12,8 @@ use crate::passkeys::RegistrationOptions;
 pub const REGISTER_PATH: &str = "/owner/account/passkeys";
 /// The path to which the removal of a passkey is sent.
 pub const REMOVE_PASSKEY_PATH: &str = "/owner/account/passkeys/remove";
+/// The path to which a new password is sent.
+pub const SET_PASSWORD_PATH: &str = "/owner/account/password";
 /// The path to which the end of other sessions is sent.
 pub const END_SESSIONS_PATH: &str = "/owner/account/sessions/end";
 
@@ -98,15 +101,34 @@ impl AccountView<'_> {
                 }
             }
             h2 { "Password" }
-            div class="card" {
+            (self.password_form())
+        }
+    }
+
+    fn password_form(&self) -> Markup {
+        html! {
+            form class="card" method="post" action=(SET_PASSWORD_PATH) {
+                (csrf_field(self.csrf_token))
+                // A password manager needs a name to store with it.
+                input type="text" name="username" value="owner" autocomplete="username" hidden;
                 @match &self.password_set {
-                    Some(at) => { p { "Your password was set " (when(self.now, *at)) "." } }
+                    Some(at) => {
+                        p { "Your password was set " (when(self.now, *at)) "." }
+                        label for="current" { "Present password" }
+                        input id="current" type="password" name="current" required
+                            maxlength="1024" autocomplete="current-password";
+                    }
                     None => { p { "You have no password." } }
                 }
-                p class="muted" {
-                    "Set one on the machine of this server with "
-                    code { "stile owner password" } "."
+                label for="new" { "New password" }
+                input id="new" type="password" name="new" required
+                    minlength=(OwnerPassword::MIN_CHARS) maxlength="1024"
+                    autocomplete="new-password" aria-describedby="password-rule";
+                p class="muted" id="password-rule" {
+                    "At least " (OwnerPassword::MIN_CHARS) " characters. All browsers are signed \
+                     out, this one too."
                 }
+                div class="actions" { button { "Set the password" } }
             }
         }
     }

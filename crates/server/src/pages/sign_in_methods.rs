@@ -1,7 +1,7 @@
 //! Signs in with a password or with a passkey, as a form of the sign-in page sends them.
 //!
-//! The page says the same whether there is a password or not, and whether a passkey is known or
-//! not.
+//! A form of neither is offered where the owner has none, but an answer to one says the same
+//! whether there is a password or not, and whether a passkey is known or not.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
@@ -24,42 +24,65 @@ use crate::sign_in::web_request::WebRequest;
 pub use super::sign_in_view::{CALLBACK_PATH, PASSKEY_PATH, PASSWORD_PATH, PROVIDER_PATH};
 
 const NOT_FROM_THIS_PAGE: &str = "The form is not from this page.";
-const WRONG_PASSWORD: &str = "The password is wrong, or there is none. Passwords are set in a \
-                              terminal with stile owner password.";
+const WRONG_PASSWORD: &str = "The password is wrong, or there is none. A password is set on the \
+                              page, or in a terminal with stile owner password.";
 
 /// Signs in with the password of the form.
 pub fn with_password(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     let form = form_of(request);
     let refuse = |status, why: &str| refused(server, request, &form, status, why);
-    let methods = &server.methods;
     // Where an identity provider signs people in, it alone says who they are.
-    if request.is_cross_site() || methods.provider.is_some() {
+    if request.is_cross_site() || server.methods.provider.is_some() {
         return refuse(StatusCode::FORBIDDEN, NOT_FROM_THIS_PAGE);
     }
+    match guess(server, request, form.get("password").unwrap_or_default()) {
+        Guess::Right(subject) => sign_in(server, request, &form, &subject),
+        Guess::Wrong => refuse(StatusCode::FORBIDDEN, WRONG_PASSWORD),
+        Guess::TooSoon(wait) => later(refuse, wait),
+        Guess::Failed => {
+            refuse(StatusCode::INTERNAL_SERVER_ERROR, "The server could not check the password.")
+        }
+    }
+}
+
+/// What a password that somebody typed leads to.
+pub(super) enum Guess {
+    /// It is the password of this user.
+    Right(String),
+    /// It is another one, or there is none.
+    Wrong,
+    /// It was not looked at. The next may come after this time.
+    TooSoon(Duration),
+    /// The state fails. The log has the reason.
+    Failed,
+}
+
+/// Checks a password. Wrong ones delay the next of the same address.
+pub(super) fn guess(server: &AuthorizationServer, request: &WebRequest, typed: &str) -> Guess {
+    let methods = &server.methods;
     let address = address_of(request);
     if let Err(wait) = methods.attempts.begin(address, Instant::now()) {
-        return later(refuse, wait);
+        return Guess::TooSoon(wait);
     }
-    let attempt = form.get("password").unwrap_or_default().to_owned();
     // Handlers run on blocking threads, of which a hash may hold one.
-    let checked = tokio::runtime::Handle::current().block_on(methods.passwords.check(attempt));
-    match checked {
+    let checked = methods.passwords.check(typed.to_owned());
+    match tokio::runtime::Handle::current().block_on(checked) {
         Ok(PasswordVerdict::Right(subject)) => {
             methods.attempts.succeed(address, Instant::now());
-            sign_in(server, request, &form, &subject)
+            Guess::Right(subject)
         }
         Ok(PasswordVerdict::Wrong) => {
             tracing::info!(target: "stile::sign_in", client = %address, "a password was wrong");
-            refuse(StatusCode::FORBIDDEN, WRONG_PASSWORD)
+            Guess::Wrong
         }
         Err(PasswordError::Busy) => {
             methods.attempts.cancel(address);
-            later(refuse, Duration::from_secs(2))
+            Guess::TooSoon(Duration::from_secs(2))
         }
         Err(error) => {
             methods.attempts.cancel(address);
             tracing::error!(target: "stile::sign_in", %error, "a password could not be checked");
-            refuse(StatusCode::INTERNAL_SERVER_ERROR, "The server could not check the password.")
+            Guess::Failed
         }
     }
 }

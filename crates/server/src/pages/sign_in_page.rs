@@ -128,7 +128,14 @@ pub(super) fn page(
     &Shown { status, code, return_to, problem }: &Shown<'_>,
 ) -> Response<Body> {
     let provider = server.methods.provider.is_some();
-    let site = RelyingParty::of_origin(&request.origin).filter(|_| !provider);
+    // What the owner does not have is not offered, and whether the state can be read is not asked:
+    // a visitor then sees the way that always works.
+    let tokens = server.tokens();
+    let password = !provider && tokens.owner_password().is_ok_and(|password| password.is_some());
+    let known = tokens.passkeys().unwrap_or_default();
+    let has_passkey = |site: &RelyingParty| known.iter().any(|it| it.domain == site.domain());
+    let site = RelyingParty::of_origin(&request.origin);
+    let site = site.filter(|site| !provider && has_passkey(site));
     // Only a challenge is bound to the browser.
     let visitor = site.as_ref().and_then(|_| Visitor::known_or_new(request));
     let asked = site.as_ref().zip(visitor.as_ref()).and_then(|(site, visitor)| {
@@ -136,7 +143,7 @@ pub(super) fn page(
         passkeys.sign_in_challenge(site, visitor.binding(), Instant::now()).ok()
     });
     let passkey = asked.as_deref().zip(site.as_ref().map(RelyingParty::domain));
-    let body = SignInView { return_to, problem, code, provider, passkey }.markup();
+    let body = SignInView { return_to, problem, code, provider, password, passkey }.markup();
     let frame = PageFrame::new("Sign in");
     let frame = if passkey.is_some() { frame.with_passkey_script() } else { frame };
     let response = frame.respond(status, &body);

@@ -26,7 +26,9 @@ pub(super) struct SignInView<'a> {
     pub(super) code: Option<&'a str>,
     /// Whether an identity provider signs people in. Then nobody has a password or a passkey here.
     pub(super) provider: bool,
-    /// The challenge and the domain for a passkey, where browsers allow one.
+    /// Whether the owner has a password.
+    pub(super) password: bool,
+    /// The challenge and the domain for a passkey, if the owner has one for this domain.
     pub(super) passkey: Option<(&'a str, &'a str)>,
 }
 
@@ -46,7 +48,7 @@ impl SignInView<'_> {
                     @if let Some((challenge, domain)) = self.passkey {
                         (self.passkey_form(challenge, domain))
                     }
-                    (self.password_form())
+                    @if self.password { (self.password_form()) }
                     (self.code_form())
                 }
             }
@@ -144,12 +146,13 @@ mod tests {
     #[test]
     fn the_page_offers_what_there_is_and_escapes_what_it_was_given() {
         let page = SignInView::default().markup().into_string();
-        assert_eq!(page.matches("<form").count(), 2, "{page}");
+        assert_eq!(page.matches("<form").count(), 1, "{page}");
         let all = SignInView {
             return_to: Some("/consent?id=\"><script>"),
             problem: Some("<b>"),
             code: None,
             provider: false,
+            password: true,
             passkey: Some(("abc", "localhost")),
         };
         let page = all.markup().into_string();

@@ -86,6 +86,7 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
         .route(ACCOUNT_PATH, on_get(account_page::show))
         .route(account_page::REGISTER_PATH, on_post(account_page::register))
         .route(account_page::REMOVE_PASSKEY_PATH, on_post(account_page::remove_passkey))
+        .route(account_page::SET_PASSWORD_PATH, on_post(account_page::set_password))
         .route(account_page::END_SESSIONS_PATH, on_post(account_page::end_sessions))
         .route(PASSWORD_PATH, on_post(sign_in_methods::with_password))
         .route(PASSKEY_PATH, on_post(sign_in_methods::with_passkey))

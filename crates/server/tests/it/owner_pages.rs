@@ -18,7 +18,7 @@ const OWNER_PAGES: [&str; 6] = [
     "/owner/account",
 ];
 /// Where the forms of a signed-in browser go.
-const OWNER_FORMS: [&str; 11] = [
+const OWNER_FORMS: [&str; 12] = [
     "/owner/undo",
     "/owner/file",
     "/owner/connect/token",
@@ -28,6 +28,7 @@ const OWNER_FORMS: [&str; 11] = [
     "/owner/clients/revoke-grant",
     "/owner/account/passkeys",
     "/owner/account/passkeys/remove",
+    "/owner/account/password",
     "/owner/account/sessions/end",
     "/sign-out",
 ];
@@ -67,12 +68,14 @@ fn csrf(page: &Reply) -> String {
 fn the_password_of_the_command_signs_in_and_no_other_does() {
     let place = Place::new();
     let mut browser = Browser::default();
-    // Without a password the answer is the same as with a wrong one.
+    // What the owner does not have is not offered, and does not sign in.
+    let offers_password = |page: &Reply| text_of(page).contains("/sign-in/password");
+    assert!(!offers_password(&browser.get(&place.page("/sign-in"))));
     let none = place.sign_in(&mut browser, PASSWORD);
     place.set_password();
+    assert!(offers_password(&browser.get(&place.page("/sign-in"))));
     let wrong = place.sign_in(&mut browser, "another horse battery");
     assert_eq!((none.status, wrong.status), (403, 403));
-    assert_eq!(text_of(&none), text_of(&wrong));
     assert_eq!(session(&browser), None);
 
     let right = place.sign_in(&mut browser, PASSWORD);
@@ -87,6 +90,36 @@ fn the_password_of_the_command_signs_in_and_no_other_does() {
     // A new password signs every browser out.
     place.set_password();
     assert_eq!(browser.get(&place.page("/owner/clients")).status, 303);
+}
+
+#[test]
+fn a_password_is_set_on_the_page_by_who_knows_the_old_one() {
+    let place = Place::new();
+    let mut browser = place.signed_in_browser();
+    let set = |browser: &mut Browser, current: &str, new: &str| {
+        let page = browser.get(&place.page("/owner/account"));
+        let csrf = csrf(&page);
+        let fields = [("csrf", csrf.as_str()), ("current", current), ("new", new)];
+        browser.post(&place.page("/owner/account/password"), &fields)
+    };
+    let short = set(&mut browser, "", "short");
+    assert!(short.status == 403 && text_of(&short).contains("at least 12 characters"));
+    assert_eq!(location(&set(&mut browser, "", PASSWORD)), Some("/sign-in"));
+    // It signs all browsers out, and this one in again.
+    assert_eq!(browser.get(&place.page("/owner/account")).status, 303);
+    assert_eq!(place.sign_in(&mut browser, PASSWORD).status, 303);
+    let other = "another horse battery";
+    let refused = set(&mut browser, "a wrong guess, again", other);
+    assert!(refused.status == 403 && text_of(&refused).contains("present password is wrong"));
+    assert_eq!(location(&set(&mut browser, PASSWORD, other)), Some("/sign-in"));
+    assert_eq!(place.sign_in(&mut browser, PASSWORD).status, 403);
+    assert_eq!(place.sign_in(&mut browser, other).status, 303);
+    // Guesses on this page are delayed as those of the sign-in are.
+    let delayed = (0..8).any(|_| {
+        let refused = set(&mut browser, "a wrong guess, again", PASSWORD);
+        text_of(&refused).contains("Try again in")
+    });
+    assert!(delayed);
 }
 
 #[test]
@@ -343,12 +376,13 @@ fn a_passkey_is_registered_and_signs_in_at_a_name_and_not_at_an_address() {
     assert_eq!(visitor.get(&at("/owner/account")).status, 200);
     assert_eq!(visitor.post(&at("/sign-in/passkey"), &fields).status, 403);
 
-    // A removed passkey signs in no longer.
+    // A removed passkey signs in no longer, and is offered no more.
+    let mut late = Browser::default();
+    let html = text_of(&late.get(&at("/sign-in")));
     let listed = place.stile(&["owner", "passkeys"]);
     let id = listed.lines().nth(1).unwrap().split_whitespace().next().unwrap();
     place.stile(&["owner", "remove-passkey", id]);
-    let mut late = Browser::default();
-    let html = text_of(&late.get(&at("/sign-in")));
+    assert!(!text_of(&Browser::default().get(&at("/sign-in"))).contains("data-challenge"));
     authenticator.counter += 1;
     let asked = Ceremony::sign_in(&value(&html, "challenge"), &origin, "localhost");
     let answer = authenticator.sign_in(&asked);
