@@ -13,23 +13,29 @@ use stile_store::files;
 use crate::importer::{Contents, Importer, Recognition};
 
 mod archive_arrays;
+pub mod bookmarks;
 pub mod calendar;
 pub mod chatgpt;
 mod compact_time;
 pub mod contacts;
 mod content_lines;
 pub mod csv;
+pub mod evernote;
+pub mod health;
 pub mod json_array;
 pub mod json_lines;
 pub mod mail_files;
 pub mod markdown;
 pub mod mbox;
+pub mod outline;
+pub mod places;
 pub mod slack;
 pub mod statement;
 pub mod unknown;
 pub mod whatsapp;
 pub mod whole_file;
 pub mod wrapped_json;
+mod xml_elements;
 
 /// Every importer, in the order of the help.
 ///
@@ -43,6 +49,11 @@ pub static IMPORTERS: &[&Importer] = &[
     &contacts::IMPORTER,
     &statement::OFX,
     &statement::CAMT,
+    &bookmarks::IMPORTER,
+    &outline::IMPORTER,
+    &places::IMPORTER,
+    &evernote::IMPORTER,
+    &health::IMPORTER,
     &markdown::IMPORTER,
     &mbox::IMPORTER,
     &mail_files::IMPORTER,

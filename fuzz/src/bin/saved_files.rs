@@ -1,30 +1,60 @@
-//! What calendars, contacts, chats of WhatsApp and statements of banks become.
+//! What calendars, contacts, chats of WhatsApp, statements of banks, bookmarks and exports in XML
+//! become.
 //!
 //! The first byte of an input selects the format; the rest is the file.
 
 #![no_main]
 
 use std::collections::HashSet;
+use std::io::Write as _;
 
 use libfuzzer_sys::fuzz_target;
 use stile_domain::records::decimal::Decimal;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::row;
 use stile_domain::records::value::{FieldValue, RecordFields};
+use stile_import::importer::{ImportTarget, Importer, LocatedRow};
 use stile_import::importers::statement::{ReadTransaction, camt, ofx};
 use stile_import::importers::whole_file::ReadRow;
-use stile_import::importers::{calendar, contacts, whatsapp};
+use stile_import::importers::{
+    bookmarks, calendar, contacts, evernote, health, outline, places, whatsapp,
+};
 
 fuzz_target!(|input: &[u8]| {
     let Some((format, file)) = input.split_first() else { return };
-    match format % 5 {
+    match format % 10 {
         0 => can_be_stored(calendar::read(file), &["start", "end"]),
         1 => can_be_stored(contacts::read(file), &["updated"]),
         4 => can_be_stored(whatsapp::read(file), &["at"]),
+        5 => can_be_stored(bookmarks::read(file), &["added"]),
+        6 => can_be_stored(opened(&outline::IMPORTER, file), &["created"]),
+        7 => can_be_stored(opened(&places::IMPORTER, file), &["started", "ended"]),
+        8 => can_be_stored(opened(&evernote::IMPORTER, file), &["created", "updated"]),
+        9 => {
+            // A measurement that is there twice is one record.
+            for (_, row) in opened(&health::IMPORTER, file) {
+                can_be_stored(vec![(1, row)], &["started", "ended"]);
+            }
+        }
         2 => add_up(ofx::read(file).unwrap_or_default()),
         _ => add_up(camt::read(file).unwrap_or_default()),
     }
 });
+
+/// Returns the rows of an importer that reads on from a file, up to where it fails.
+fn opened(importer: &Importer, file: &[u8]) -> Vec<ReadRow> {
+    let mut written = tempfile::NamedTempFile::new().expect("a file can be made");
+    written.write_all(file).expect("a file can be written");
+    let name = |name: &str| SourceName::parse(name).expect("a name");
+    let target = ImportTarget { connection: name("a"), stream: name("b") };
+    let mut rows = (importer.open)(written.path(), &target).expect("a file can be opened");
+    let mut read = Vec::new();
+    while let Ok(Some(LocatedRow { line, row, .. })) = rows.next() {
+        read.push((line, row));
+    }
+    read
+}
 
 /// Every row has a key of its own, times are times, and what was read can be stored.
 fn can_be_stored(rows: Vec<ReadRow>, times: &[&str]) {

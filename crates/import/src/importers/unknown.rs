@@ -35,31 +35,6 @@ const SIGNS: &[Sign] = &[
         next: "Stile imports statements of CAMT.053. Download one",
     },
     Sign {
-        begins: |text| text.starts_with("<!doctype netscape-bookmark"),
-        looks_like: "bookmarks of a browser",
-        next: NO_IMPORTER,
-    },
-    Sign {
-        begins: |text| text.contains("<healthdata"),
-        looks_like: "an export of Apple Health",
-        next: NO_IMPORTER,
-    },
-    Sign {
-        begins: |text| text.contains("<en-export"),
-        looks_like: "notes of Evernote",
-        next: "Stile does not import it yet. Export the notes as Markdown and import their folder",
-    },
-    Sign {
-        begins: |text| text.contains("<gpx"),
-        looks_like: "a GPS track (GPX)",
-        next: NO_IMPORTER,
-    },
-    Sign {
-        begins: |text| text.contains("<opml"),
-        looks_like: "an outline (OPML)",
-        next: NO_IMPORTER,
-    },
-    Sign {
         begins: |text| text.starts_with("window.ytd"),
         looks_like: "a part of an archive of Twitter, JavaScript with a JSON array in it",
         next: "Remove what is before the first `[`, and import it with --format json",
@@ -164,9 +139,6 @@ mod tests {
                 "notice.xml",
                 b"<Document xmlns=\"urn:iso:std:iso:20022:tech:xsd:camt.054.001.08\">".as_slice(),
             ),
-            ("b.html", b"<!DOCTYPE NETSCAPE-Bookmark-file-1>\n"),
-            ("export.xml", b"<?xml version=\"1.0\"?>\n<HealthData></HealthData>"),
-            ("n.enex", b"<en-export></en-export>"),
             ("tweets.js", b"window.YTD.tweets.part0 = []"),
             ("rows.txt", b"[{\"a\":1}]"),
             ("lines.txt", b"{\"a\":1}\n{\"a\":2}\n"),

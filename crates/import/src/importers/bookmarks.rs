@@ -1,0 +1,219 @@
+//! Imports bookmarks of a browser (the HTML file that all browsers export): a record for each.
+//!
+//! *Source*: the Netscape bookmark file format.
+
+use std::borrow::Cow;
+
+use serde_json::json;
+use stile_domain::hash::ContentHash;
+use stile_domain::records::instant::Instant;
+use stile_domain::records::value::FieldValue;
+
+use super::compact_time;
+use super::whole_file::{self, Keys, ReadRow};
+use crate::html;
+use crate::importer::{Contents, ImportRow, Importer, Recognition, StreamDeclaration, file_bytes};
+use crate::preset::{PresetDeclaration, PresetField};
+
+/// Imports each bookmark.
+pub static IMPORTER: Importer = Importer {
+    name: "bookmarks",
+    description: "bookmarks of a browser (HTML)",
+    recognition: Recognition {
+        contents: |contents| matches!(contents, Contents::Beginning(bytes) if begins(bytes)),
+        ..Recognition::NEVER
+    },
+    byte_count: file_bytes,
+    open: |path, _| whole_file::open(path, |bytes| Ok(read(bytes))),
+    declaration: StreamDeclaration::Preset(&DECLARATION),
+};
+
+static DECLARATION: PresetDeclaration = PresetDeclaration {
+    default_stream: "bookmarks",
+    key: "id",
+    time: "added",
+    fields: &[
+        ("id", PresetField::Name),
+        ("title", PresetField::SearchedText),
+        ("url", PresetField::Name),
+        ("folder", PresetField::SearchedText),
+        ("tags", PresetField::List),
+        ("note", PresetField::SearchedText),
+        ("added", PresetField::Time),
+    ],
+    keys_can_be_forged: false,
+    owner_fields: &[],
+    because: &[
+        "it has bookmarks, a record for each: `id` is the digest of the folder and the address",
+        "`added` orders the records and is what a grant's --since looks at",
+        "`title`, `folder` and `note` can be searched",
+    ],
+};
+
+fn begins(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    let word = "<!DOCTYPE NETSCAPE-Bookmark-file-1";
+    text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word))
+}
+
+/// Reads all bookmarks of a file. What is none is passed by.
+pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut keys = Keys::default();
+    // The names of the open folders. A list that has no name gets an empty one.
+    let mut folders: Vec<String> = Vec::new();
+    let mut named = String::new();
+    let mut found: Vec<(u64, Bookmark)> = Vec::new();
+    let (mut line, mut rest) = (1, &*text);
+    while let Some((tag, before, after)) = next_tag(rest) {
+        line += lines_of(before) + lines_of(tag);
+        rest = after;
+        let (name, attributes) = tag.split_at(tag.find(char::is_whitespace).unwrap_or(tag.len()));
+        match name.to_ascii_lowercase().as_str() {
+            "h3" => named = content(after),
+            "dl" => folders.push(std::mem::take(&mut named)),
+            "/dl" => drop(folders.pop()),
+            "a" => {
+                let Some(url) = attribute(attributes, "href") else { continue };
+                let names = folders.iter().filter(|name| !name.is_empty());
+                let folder = names.map(String::as_str).collect::<Vec<_>>().join(" / ");
+                let bookmark = Bookmark {
+                    title: content(after),
+                    url: url.into_owned(),
+                    folder,
+                    tags: attribute(attributes, "tags").map(Cow::into_owned).unwrap_or_default(),
+                    added: attribute(attributes, "add_date").and_then(|at| at.parse().ok()),
+                    note: String::new(),
+                };
+                found.push((line, bookmark));
+            }
+            "dd" => {
+                if let Some((_, bookmark)) = found.last_mut() {
+                    bookmark.note = content(after);
+                }
+            }
+            _ => {}
+        }
+    }
+    found.into_iter().map(|(line, bookmark)| (line, Ok(bookmark.row(&mut keys)))).collect()
+}
+
+struct Bookmark {
+    title: String,
+    url: String,
+    folder: String,
+    /// Tags with commas between them.
+    tags: String,
+    /// When it was added, in seconds since 1970.
+    added: Option<i64>,
+    note: String,
+}
+
+impl Bookmark {
+    fn row(self, keys: &mut Keys) -> ImportRow {
+        let named = format!("{}\n{}", self.folder, self.url);
+        let id = keys.take(format!("sha256:{}", ContentHash::digest(named.as_bytes())));
+        let said = |text: String| (!text.is_empty()).then_some(FieldValue::Text(text));
+        let tags = self.tags.split(',').map(str::trim).filter(|tag| !tag.is_empty());
+        let tags: Vec<&str> = tags.collect();
+        let added = self.added.and_then(|seconds| seconds.checked_mul(1_000_000));
+        let fields = [
+            ("id", said(id)),
+            ("title", said(self.title)),
+            ("url", said(self.url)),
+            ("folder", said(self.folder)),
+            ("tags", (!tags.is_empty()).then(|| FieldValue::Json(json!(tags).to_string()))),
+            ("note", said(self.note)),
+            ("added", added.map(Instant).and_then(compact_time::written).map(FieldValue::Text)),
+        ];
+        ImportRow::from_message(fields, Vec::new())
+    }
+}
+
+/// Returns the next tag without its brackets, the text before it and the text after it.
+fn next_tag(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, from) = text.split_once('<')?;
+    let mut quote = None;
+    let end = from.char_indices().find(|(_, next)| match (quote, next) {
+        (None, '>') => true,
+        (None, '"' | '\'') => {
+            quote = Some(*next);
+            false
+        }
+        (Some(open), next) if open == *next => {
+            quote = None;
+            false
+        }
+        _ => false,
+    });
+    let (at, _) = end?;
+    let (tag, after) = from.split_at(at);
+    Some((tag, before, after.strip_prefix('>').unwrap_or(after)))
+}
+
+fn lines_of(text: &str) -> u64 {
+    memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64
+}
+
+/// Returns the text up to the next tag, with its character references decoded.
+fn content(after: &str) -> String {
+    let end = after.find('<').unwrap_or(after.len());
+    html::to_text(after.get(..end).unwrap_or_default()).trim().to_owned()
+}
+
+/// Returns the value of an attribute of a tag, if it is there and not empty.
+fn attribute<'t>(attributes: &'t str, name: &str) -> Option<Cow<'t, str>> {
+    let mut rest = attributes;
+    while let Some((before, after)) = rest.split_once('=') {
+        let own = before.split_whitespace().next_back().unwrap_or_default();
+        let after = after.trim_start();
+        let quote = after.chars().next().filter(|quote| matches!(quote, '"' | '\''));
+        let (value, next) = match quote {
+            Some(quote) => after.get(1..)?.split_once(quote)?,
+            None => after.split_at(after.find(char::is_whitespace).unwrap_or(after.len())),
+        };
+        if own.eq_ignore_ascii_case(name) {
+            let value = quick_xml::escape::unescape(value).unwrap_or(Cow::Borrowed(value));
+            return Some(value).filter(|value| !value.is_empty());
+        }
+        rest = next;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::xml_elements::tests::rows_of;
+    use super::*;
+
+    #[test]
+    fn each_bookmark_is_a_record_with_its_folder() {
+        let text = "<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<META HTTP-EQUIV=\"Content-Type\">\n\
+            <TITLE>Bookmarks</TITLE>\n<H1>Bookmarks</H1>\n<DL><p>\n\
+            <DT><A HREF=\"https://a.example/?x=1&amp;y=2\" ADD_DATE=\"1767600000\" TAGS=\"a, b\">\
+            A &gt; B</A>\n<DD>a note\n<DT><H3 ADD_DATE=\"1\">Birds</H3>\n<DL><p>\n\
+            <DT><H3>Herons</H3>\n<DL><p>\n<DT><A HREF='https://h.example'>H</A>\n</DL><p>\n</DL><p>\n\
+            <DT><A>no address</A>\n<DT><A HREF=\"https://h.example\">H</A>\n</DL><p>\n";
+        let rows = rows_of(&IMPORTER, "html", text);
+        assert_eq!(
+            rows[0],
+            json!({
+                "id": rows[0]["id"], "title": "A > B", "url": "https://a.example/?x=1&y=2",
+                "tags": ["a", "b"], "note": "a note", "added": "2026-01-05T08:00:00Z",
+            })
+        );
+        assert_eq!(
+            (&rows[1]["folder"], &rows[1]["url"]),
+            (&json!("Birds / Herons"), &json!("https://h.example"))
+        );
+        assert_eq!((rows.len(), rows[2].get("folder")), (3, None));
+    }
+
+    #[test]
+    fn a_torn_file_gives_what_is_whole() {
+        for text in ["<a", "<a href=\"x", "<dd>x", "</dl></dl><a href=x>y", "<a href='a\">"] {
+            assert!(read(text.as_bytes()).len() <= 1, "{text}");
+        }
+    }
+}
