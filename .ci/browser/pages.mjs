@@ -183,6 +183,20 @@ async function withScript() {
   return page;
 }
 
+// Calls file.create as an agent with this token does.
+async function create(token, path) {
+  const called = await fetch(`${origin}/mcp`, { method: "POST",
+    headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json",
+      Accept: "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28",
+      "Mcp-Method": "tools/call", "Mcp-Name": "file.create" },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: {
+      name: "file.create", arguments: { path, content: "made\n" },
+      _meta: { "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
+        "io.modelcontextprotocol/clientCapabilities": {} } } }) });
+  assert.equal(called.status, 200, await called.text());
+}
+
 // An agent makes a file with a token of the page, and the owner takes it back.
 async function tokenAndUndo(page) {
   await page.goto(`${origin}/owner/connect`);
@@ -192,22 +206,20 @@ async function tokenAndUndo(page) {
   await page.getByRole("button", { name: "Make the token" }).click();
   const token = await page.getByLabel("The token").inputValue();
   await inspect(page, "token made");
-  const called = await fetch(`${origin}/mcp`, { method: "POST",
-    headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json",
-      Accept: "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28",
-      "Mcp-Method": "tools/call", "Mcp-Name": "file.create" },
-    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: {
-      name: "file.create", arguments: { path: "/made by an agent.md", content: "made\n" },
-      _meta: { "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
-        "io.modelcontextprotocol/clientCapabilities": {} } } }) });
-  assert.equal(called.status, 200, await called.text());
+  await create(token, "/made by an agent.md");
   for (const path of ["activity", "files", "file?path=%2Fmade%20by%20an%20agent.md", "health"]) {
     await page.goto(`${origin}/owner/${path}`);
     await inspect(page, path.split("?")[0]);
   }
   await page.goto(`${origin}/owner/activity`);
-  const call = page.getByRole("listitem").filter({ hasText: "editor created" });
+  await page.getByText("New calls show here as they come.").waitFor();
+  await create(token, "/while the page is open.md");
+  await page.getByText("1 since you loaded the page.").waitFor();
+  const came = page.getByRole("listitem").filter({ hasText: "while the page is open" });
+  assert.equal(await came.count(), 1);
+  await inspect(page, "activity as it comes");
+  await page.goto(`${origin}/owner/activity`);
+  const call = page.getByRole("listitem").filter({ hasText: "created /made by an agent.md" });
   await call.getByRole("link", { name: "Take back" }).click();
   await inspect(page, "undo");
   await page.getByRole("button", { name: "Take it back: one step" }).click();

@@ -99,6 +99,12 @@ impl DocumentKind {
         (is_named || at == 0).then_some(Self::Pdf)
     }
 
+    /// Whether a file of this kind is no text even if all of its bytes are those of a text: a PDF,
+    /// by its name too, may be written with letters alone.
+    pub fn is_never_text(self, path: &SpacePath) -> bool {
+        self == Self::Pdf && Self::of_name(path.as_str()) == Some(Self::Pdf)
+    }
+
     /// Recognises a document and no text by its name alone.
     pub fn of_name(name: &str) -> Option<Self> {
         of_ending(name).filter(|kind| kind.name().is_some())

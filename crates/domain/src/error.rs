@@ -270,6 +270,19 @@ pub enum Refusal {
         /// What kept the reader from a text.
         why: NoText,
     },
+    /// A change of a document, whose text is only extracted.
+    #[error(
+        "`{path}` is a document: its text is taken out of its bytes ({size_bytes} bytes, hash \
+         {hash}) and cannot be changed here. Nothing was written."
+    )]
+    UnchangeableDocument {
+        /// The path that the call named.
+        path: SpacePath,
+        /// The size of the file, in bytes.
+        size_bytes: u64,
+        /// The hash of the file.
+        hash: ContentHash,
+    },
     /// The sent hash, or the cursor's hash, differs from the hash of the file.
     ///
     /// The message withholds the current hash on purpose: a caller must read the file to get it.
@@ -581,7 +594,9 @@ impl Refusal {
             Self::RootMoved => ("root_moved", Remedy::User),
             Self::Cancelled => ("cancelled", Remedy::Agent),
             Self::Busy { .. } => ("busy", Remedy::Time),
-            Self::NotText { .. } | Self::NoDocumentText { .. } => ("not_text", Remedy::Agent),
+            Self::NotText { .. }
+            | Self::NoDocumentText { .. }
+            | Self::UnchangeableDocument { .. } => ("not_text", Remedy::Agent),
             Self::BadEncoding { why: EncodingFault::Invalid, .. } => {
                 ("bad_encoding", Remedy::Agent)
             }
@@ -626,7 +641,8 @@ impl Refusal {
                 set("near", json!(near));
             }
             Self::NotText { size_bytes, hash, .. }
-            | Self::NoDocumentText { size_bytes, hash, .. } => {
+            | Self::NoDocumentText { size_bytes, hash, .. }
+            | Self::UnchangeableDocument { size_bytes, hash, .. } => {
                 set("size_bytes", (*size_bytes).into());
                 set("hash", hash.to_string().into());
             }
@@ -698,6 +714,7 @@ impl Refusal {
             | Self::Busy { path, .. }
             | Self::NotText { path, .. }
             | Self::NoDocumentText { path, .. }
+            | Self::UnchangeableDocument { path, .. }
             | Self::BadEncoding { path, .. }
             | Self::Stale { path, .. }
             | Self::StaleFolder { path }

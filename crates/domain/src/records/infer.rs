@@ -30,6 +30,10 @@ const MAX_NAME_BYTES: usize = 64 * 1024;
 /// The rows in which candidates for the key are compared. The import by key detects a value that
 /// repeats only after them.
 pub const MAX_KEY_ROWS: u64 = 100_000;
+/// A field is one of numbers or times if no more than one value in so many is something else.
+const SHARE_OF_OTHERS: u64 = 10;
+/// How many strings that are no times are passed by at the beginning of a field.
+const FEW_OTHERS: u64 = 2;
 /// The fields examined as a key at the same time. The hashes of each take about two megabytes.
 const MAX_CANDIDATES: usize = 8;
 
@@ -67,6 +71,7 @@ struct FieldStatistics {
     /// The number of rows with the field, whatever its value.
     rows: u64,
     types: TypeSet,
+    numbers: u64,
     strings: u64,
     /// How many of the strings are days; `times` counts those that are points in time but not days.
     days: u64,
@@ -130,6 +135,7 @@ impl Inference {
             name: name.to_owned(),
             rows: 0,
             types: TypeSet::default(),
+            numbers: 0,
             strings: 0,
             days: 0,
             times: 0,
@@ -143,11 +149,14 @@ impl FieldStatistics {
     fn observe(&mut self, value: &FieldValue, row: u64) {
         self.rows += 1;
         self.types.insert(kind(value));
+        self.numbers += u64::from(matches!(value, FieldValue::Number(_)));
         if let FieldValue::Text(text) = value {
             self.strings += 1;
-            // One string that is not a time decides for the field, so most fields of text are
-            // parsed once.
-            if self.days + self.times + 1 == self.strings && Instant::parse(text).is_some() {
+            // Some strings that are no times decide for the field, so most fields of text are
+            // parsed a few times only.
+            let others = self.strings - 1 - self.days - self.times;
+            let may_be_times = others <= FEW_OTHERS + self.strings / SHARE_OF_OTHERS;
+            if may_be_times && Instant::parse(text).is_some() {
                 match text.len() {
                     10 => self.days += 1,
                     _ => self.times += 1,
@@ -173,22 +182,46 @@ impl FieldStatistics {
         }
     }
 
-    /// Returns the format of the strings, if the field holds only strings and null.
+    /// Returns the format of nearly all strings, if the field holds only strings and null.
     fn format(&self) -> Option<StringFormat> {
-        if !self.types.are_only(&[JsonType::String]) || self.days + self.times != self.strings {
+        let is_text = self.types.are_only(&[JsonType::String]);
+        if !is_text || !nearly_all(self.days + self.times, self.strings) {
             return None;
         }
         Some(if self.times == 0 { StringFormat::Date } else { StringFormat::DateTime })
     }
 
-    /// Returns the types as a schema names them: a number includes the integers.
+    /// Returns how many values do not have the type and the format that the field is declared with.
+    fn others(&self) -> u64 {
+        match self.format() {
+            Some(_) => self.strings - self.days - self.times,
+            None if self.types().contains(JsonType::String) => 0,
+            None => self.strings,
+        }
+    }
+
+    /// Returns the types as a schema names them: a number includes the integers, and a few strings
+    /// among numbers are values that do not fit.
     fn types(&self) -> TypeSet {
         let mut types = self.types;
+        let kinds = [JsonType::Integer, JsonType::Number, JsonType::String];
+        let values = self.numbers + self.strings;
+        // A key has to fit.
+        let may_differ = self.key.is_none() && self.numbers > 0;
+        if types.are_only(&kinds) && may_differ && nearly_all(self.numbers, values) {
+            types.remove(JsonType::String);
+        }
         if types.contains(JsonType::Number) {
             types.remove(JsonType::Integer);
         }
         types
     }
+}
+
+/// Returns whether so many of all values have a form that the others are values that do not fit:
+/// all, or nine of ten.
+fn nearly_all(count: u64, all: u64) -> bool {
+    count == all || all - count <= all / SHARE_OF_OTHERS
 }
 
 fn kind(value: &FieldValue) -> JsonType {

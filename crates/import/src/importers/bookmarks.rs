@@ -15,10 +15,10 @@ use crate::html;
 use crate::importer::{Contents, ImportRow, Importer, Recognition, StreamDeclaration, file_bytes};
 use crate::preset::{PresetDeclaration, PresetField};
 
-/// Imports each bookmark.
+/// Imports each bookmark of a browser.
 pub static IMPORTER: Importer = Importer {
     name: "bookmarks",
-    description: "bookmarks of a browser (HTML)",
+    description: "bookmarks of a browser",
     recognition: Recognition {
         contents: |contents| matches!(contents, Contents::Beginning(bytes) if begins(bytes)),
         ..Recognition::NEVER

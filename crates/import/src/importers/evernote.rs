@@ -18,7 +18,7 @@ use crate::preset::{PresetDeclaration, PresetField};
 /// Imports each note of an export.
 pub static IMPORTER: Importer = Importer {
     name: "evernote",
-    description: "notes of Evernote (ENEX)",
+    description: "notes of Evernote",
     recognition: Recognition {
         contents: |contents| matches!(contents, Contents::Beginning(bytes) if is_document_of(bytes, "en-export")),
         extensions: &["enex"],

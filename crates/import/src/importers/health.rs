@@ -21,7 +21,7 @@ const PREFIXES: [&str; 4] =
 /// Imports each measurement and each workout.
 pub static IMPORTER: Importer = Importer {
     name: "health",
-    description: "measurements of Apple Health (export.xml)",
+    description: "Apple Health (export.xml)",
     recognition: Recognition {
         contents: |contents| matches!(contents, Contents::Beginning(bytes) if is_document_of(bytes, "HealthData")),
         ..Recognition::NEVER

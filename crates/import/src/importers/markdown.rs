@@ -211,7 +211,10 @@ impl NoteHead {
     fn parse(first: &str) -> Self {
         const OWN: [&str; 3] = [PATH, MODIFIED, TEXT];
         let unmarked = first.strip_prefix('\u{feff}').unwrap_or(first);
-        let (front_matter, starts) = parse_front_matter(unmarked);
+        // A note may end with its front matter, without a line end behind it.
+        let ended = unmarked.ends_with("\n---").then(|| format!("{unmarked}\n"));
+        let (front_matter, starts) = parse_front_matter(ended.as_deref().unwrap_or(unmarked));
+        let starts = starts.min(unmarked.len());
         let mut taken: HashSet<String> = OWN.map(str::to_owned).into();
         // Other members keep their names, so a prefixed name must differ from those too.
         taken.extend(front_matter.keys().filter(|name| !OWN.contains(&name.as_str())).cloned());
@@ -304,6 +307,16 @@ mod tests {
                 .members;
         let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["fm_text", "fm_fm_text", "fm_path", "fm_modified"]);
+    }
+
+    #[test]
+    fn front_matter_may_end_the_file_without_a_line_end() {
+        for file in ["---\ntitle: x\n---", "---\r\ntitle: x\r\n---"] {
+            let json = row::to_json(&note_fields("x.md", None, file));
+            assert_eq!(json, r#"{"path":"x.md","title":"x","text":""}"#, "{file:?}");
+        }
+        let json = row::to_json(&note_fields("x.md", None, "---\na: x\n---\nb\n---"));
+        assert_eq!(json, r#"{"path":"x.md","a":"x","text":"b\n---"}"#);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::preset::{PresetDeclaration, PresetField};
 /// Imports each line of an outline.
 pub static IMPORTER: Importer = Importer {
     name: "opml",
-    description: "an outline or a list of feeds (OPML)",
+    description: "an outline (OPML)",
     recognition: Recognition {
         contents: |contents| matches!(contents, Contents::Beginning(bytes) if is_document_of(bytes, "opml")),
         extensions: &["opml"],

@@ -24,7 +24,7 @@ const EARTH_RADIUS: f64 = 6_371_008.8;
 /// Imports each waypoint, track and route.
 pub static IMPORTER: Importer = Importer {
     name: "gpx",
-    description: "places and tracks (GPX)",
+    description: "tracks (GPX)",
     recognition: Recognition {
         contents: |contents| matches!(contents, Contents::Beginning(bytes) if is_document_of(bytes, "gpx")),
         extensions: &["gpx"],
@@ -193,9 +193,6 @@ mod tests {
             <trkpt lat='0' lon='0'><ele>10</ele><time>2026-01-05T10:00:00Z</time></trkpt>\
             <trkpt lat='0' lon='1'><ele>30</ele><time>2026-01-05T11:00:00Z</time></trkpt></trkseg>\
             <trkseg><trkpt lat='5' lon='5'/></trkseg></trk><trk/><wpt lat='91' lon='0'/></gpx>";
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("walk.gpx");
-        std::fs::write(&path, text).unwrap();
         let whole = text.replace("<trk/>", "").replace("<wpt lat='91' lon='0'/>", "");
         let rows = rows_of(&IMPORTER, "gpx", &whole);
         assert_eq!(
@@ -209,7 +206,7 @@ mod tests {
             (&walk["started"], &walk["ended"]),
             (&json!("2026-01-05T10:00:00Z"), &json!("2026-01-05T11:00:00Z"))
         );
-        // A degree of the equator is a 360th part of it, and the way between two parts is not known.
+        // A degree of the equator is a 360th part of it. Between two parts the way is not known.
         assert_eq!((&walk["points"], &walk["distance_m"]), (&json!(3), &json!(111_195)));
         assert_eq!((&walk["lowest_m"], &walk["highest_m"]), (&json!(10.0), &json!(30.0)));
         assert_eq!(walk["path"].as_array().unwrap().len(), 3);

@@ -19,7 +19,7 @@ const COMMON: &[&str] = &[
 /// Flags of several commands that a newcomer does not need.
 const RARE: &[&str] = &[
     "unguard", "tool_names", "show_token", "name", "json", "utc", "delimiter", "encoding",
-    "header", "skip", "rejected", "remove-all",
+    "header", "skip", "rejected", "remove_all", "rows", "decimal", "watch",
 ];
 
 /// Prints the three first steps, for a program that was started without arguments.

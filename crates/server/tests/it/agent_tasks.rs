@@ -54,14 +54,18 @@ fn plant(root: &Path) {
 }
 
 /// A client that counts.
-struct Agent {
+pub(crate) struct Agent {
     peer: Peer,
     calls: usize,
     bytes: usize,
 }
 
 impl Agent {
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn new(peer: Peer) -> Self {
+        Self { peer, calls: 0, bytes: 0 }
+    }
+
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let params = json!({ "name": tool, "arguments": arguments });
         let reply = self.peer.post("tools/call", params.clone()).unwrap();
         self.calls += 1;
@@ -83,7 +87,7 @@ impl Agent {
     }
 
     /// Returns what was counted since the last call of this function.
-    fn count(&mut self) -> (usize, usize) {
+    pub(crate) fn count(&mut self) -> (usize, usize) {
         (std::mem::take(&mut self.calls), std::mem::take(&mut self.bytes))
     }
 }
@@ -278,7 +282,7 @@ fn an_agent_that_knows_only_tools_does_twenty_tasks_in_a_part_of_a_space() {
     let token = rig.token(&["write:/garden/"], &[]);
     let mut peer = Peer::open(&server, &token, Lifecycle::Sessionless);
     let listed = peer.post("tools/list", json!({})).unwrap().body.len();
-    let mut agent = Agent { peer, calls: 0, bytes: 0 };
+    let mut agent = Agent::new(peer);
     let mut page = format!(
         "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew it. -->\n\n\
          # Twenty tasks with tools alone\n\n\

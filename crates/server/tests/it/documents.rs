@@ -192,6 +192,11 @@ fn samples() -> Vec<Refusal> {
             hash: ContentHash::digest(b"\xff\xfe\0"),
             why: NoText::Damaged,
         },
+        Refusal::UnchangeableDocument {
+            path: path.clone(),
+            size_bytes: 3,
+            hash: ContentHash::digest(b"\xff\xfe\0"),
+        },
         Refusal::BadEncoding {
             path: path.clone(),
             encoding: "shift_jis".to_owned(),
@@ -303,6 +308,7 @@ fn samples() -> Vec<Refusal> {
             | Refusal::Busy { .. }
             | Refusal::NotText { .. }
             | Refusal::NoDocumentText { .. }
+            | Refusal::UnchangeableDocument { .. }
             | Refusal::BadEncoding { .. }
             | Refusal::Stale { .. }
             | Refusal::NoMatch { .. }

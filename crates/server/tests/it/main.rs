@@ -68,6 +68,7 @@ mod provider_kit;
 mod provider_plain;
 mod provider_plain_server;
 mod provider_windows;
+mod record_questions;
 mod records_administration;
 mod records_attachments;
 mod records_blobs;

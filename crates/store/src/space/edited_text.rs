@@ -53,16 +53,26 @@ pub(super) struct EditableText<'a> {
 impl<'a> EditableText<'a> {
     /// Returns the text of a file, or refuses one that is not text or cannot be written back.
     pub(super) fn of(bytes: &'a [u8], path: &'a SpacePath, base: Base) -> Result<Self, Refusal> {
-        if let Ok(text) = std::str::from_utf8(bytes) {
+        let kind = DocumentKind::of_file(path, bytes);
+        if let Ok(text) = std::str::from_utf8(bytes)
+            && !kind.is_some_and(|kind| kind.is_never_text(path))
+        {
             return Ok(Self { text: text.into(), encoding: None, path });
         }
         // To a caller who may not read the file, the encoding would tell something of it.
         let may_decode = bytes.len() as u64 <= MAX_DECODED_BYTES && !matches!(base, Base::Unread);
         // Bytes of a document may look like a text in another encoding.
-        let may_decode = may_decode && DocumentKind::of_file(path, bytes).is_none();
+        let may_decode = may_decode && kind.is_none();
         let Some(decoded) = may_decode.then(|| recognise(bytes)).flatten() else {
             return Err(match base {
                 Base::Unread => Refusal::NotPermitted { path: path.clone() },
+                Base::Whole(_) | Base::Prefix { .. } if kind.is_some() => {
+                    Refusal::UnchangeableDocument {
+                        path: path.clone(),
+                        size_bytes: bytes.len() as u64,
+                        hash: ContentHash::digest(bytes),
+                    }
+                }
                 Base::Whole(_) | Base::Prefix { .. } => Refusal::NotText {
                     path: path.clone(),
                     size_bytes: bytes.len() as u64,

@@ -111,15 +111,19 @@ impl Inner {
         read_as: ReadAs,
     ) -> io::Result<Option<DocumentKind>> {
         let is_text = known.facts.lines.is_some();
+        if matches!(read_as, ReadAs::Utf8 | ReadAs::Stated(_)) {
+            return Ok(None);
+        }
+        let kind = self.documents.kind(path, file)?;
+        if let Some(kind) = kind.filter(|kind| !is_text || kind.is_never_text(path)) {
+            return Ok(Some(kind));
+        }
         Ok(match read_as {
-            ReadAs::Utf8 | ReadAs::Stated(_) => None,
-            ReadAs::Recognised | ReadAs::Extracted if !is_text => {
-                self.documents.kind(path, file)?
-            }
-            ReadAs::Recognised => None,
+            _ if !is_text => None,
             ReadAs::Extracted => {
                 DocumentKind::of_marked_up_text(path).filter(|_| self.documents.has_reader())
             }
+            _ => None,
         })
     }
 

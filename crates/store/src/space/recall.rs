@@ -116,7 +116,12 @@ impl Inner {
         });
         let results = results.collect();
         let total = ranking.order.len() as u64;
-        let (matched, nowhere) = (ranking.matched, ranking.nowhere);
+        // Files that a phrase, a kind or a time leaves out may have the words.
+        let all_counted = !query.question.needs_text()
+            && query.kinds.is_empty()
+            && query.modified.iter().all(Option::is_none);
+        let nowhere = if all_counted { ranking.nowhere } else { Vec::new() };
+        let matched = ranking.matched;
         Ok(RecallPage { results, matched, nowhere, total, left_out, next })
     }
 

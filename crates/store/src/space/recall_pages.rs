@@ -52,7 +52,8 @@ pub struct RecallPage {
     pub results: Vec<RecalledFile>,
     /// The words of the question that occur.
     pub matched: Vec<String>,
-    /// The words of the question that are nowhere.
+    /// The words of the question that are nowhere. Empty if the question leaves files out by a
+    /// phrase, an excluded word, a kind or a time: these may have the words.
     pub nowhere: Vec<String>,
     /// How many files have any of the words.
     pub total: u64,

@@ -422,7 +422,7 @@ impl Inner {
             let Some(facts) = self.facts_of_file(file, stamp)? else {
                 return Ok(Err(LeftOutReason::Unreadable));
             };
-            if facts.lines.is_none() {
+            if facts.lines.is_none() || kind.is_never_text(path) {
                 let read = self.documents.read(file, stamp, kind)?;
                 return Ok(read.map_err(NoDocumentText::left_out).map(|mut document| RankedText {
                     text: std::mem::take(&mut document.text),

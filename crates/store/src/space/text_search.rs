@@ -403,7 +403,7 @@ impl<'a> FileSearcher<'a> {
         let Some(facts) = inner.facts_of_file(file, stamp)? else {
             return Ok(Some(Err(LeftOutReason::Unreadable)));
         };
-        if facts.lines.is_some() {
+        if facts.lines.is_some() && !kind.is_never_text(&job.found.path) {
             return Ok(None);
         }
         let document = match inner.documents.read(file, stamp, kind)? {

@@ -45,11 +45,12 @@ pub(super) fn decide(
     let time = time(inference);
     reasons.push(match time {
         Some(seen) => format!(
-            "`{}` orders the records and is what a grant's --since looks at: every value is {}",
+            "`{}` orders the records and is what a grant's --since looks at: {} is {}",
             printable(&seen.name),
+            if seen.others() == 0 { "every value" } else { "nearly every value" },
             if seen.format() == Some(StringFormat::Date) { "a date" } else { "a date and time" }
         ),
-        None => "no field holds a date in most records, so the records are ordered by their \
+        None => "no field holds dates, nearly all of them, in most records, so the records are ordered by their \
                  keys, and a grant cannot be limited in time"
             .to_owned(),
     });
@@ -149,11 +150,11 @@ fn query(inference: &Inference, reasons: &mut Vec<String>) -> Json {
         inference.seen.iter().filter(|seen| fits(seen)).map(|seen| seen.name.as_str()).collect()
     };
     let number =
-        |seen: &FieldStatistics| seen.types.are_only(&[JsonType::Integer, JsonType::Number]);
+        |seen: &FieldStatistics| seen.types().are_only(&[JsonType::Integer, JsonType::Number]);
     let numbers = which(&number);
     let times = which(&|seen| seen.format().is_some());
     let ordered = which(&|seen| number(seen) || seen.format().is_some());
-    let texts = which(&|seen| seen.types.contains(JsonType::String) && seen.format().is_none());
+    let texts = which(&|seen| seen.types().contains(JsonType::String) && seen.format().is_none());
     let scalars = which(&|seen| seen.types.is_scalar());
     let others = which(&|seen| !seen.types.is_scalar());
     let mut say = |names: &[&str], what: &str| {
@@ -162,10 +163,12 @@ fn query(inference: &Inference, reasons: &mut Vec<String>) -> Json {
         }
     };
     say(&texts, "can be searched: there is text in it");
-    say(&ordered, "can be filtered by range: every value is a number or a date");
-    say(&numbers, "can be added up: every value is a number");
+    say(&ordered, "can be filtered by range: it has numbers or dates");
+    say(&numbers, "can be added up: it has numbers");
     say(&scalars, "can be filtered and counted by value");
     say(&others, "can be read and not filtered: there are lists or objects in it");
+    let mixed = which(&|seen| seen.others() > 0);
+    say(&mixed, "also has values that do not fit, which are stored as they are and named in sums");
     let operators: Vec<&str> = RangeOperator::ALL.into_iter().map(RangeOperator::name).collect();
     let ranges: Map<String, Json> =
         ordered.iter().map(|&name| (name.to_owned(), json!(operators))).collect();

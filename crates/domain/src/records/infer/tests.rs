@@ -126,6 +126,34 @@ fn memory_does_not_grow_with_the_rows() {
     assert_eq!(inference.finish(KeyChoice::Infer).unwrap().declaration.primary_key(), ["id"]);
 }
 
+#[test]
+fn a_few_values_that_differ_do_not_take_a_field_its_sums_and_its_dates() {
+    let infer = |rows: usize, odd: &str| {
+        let mut inference = Inference::new();
+        for at in 0..rows {
+            let is_odd = at + 1 == rows;
+            let number = FieldValue::Number(format!("{at}.5").into());
+            let date = format!("2026-01-{:02}", at + 1);
+            let text = || FieldValue::Text(odd.to_owned());
+            inference.observe(&vec![
+                ("amount".to_owned(), if is_odd { text() } else { number }),
+                ("day".to_owned(), if is_odd { text() } else { FieldValue::Text(date) }),
+            ]);
+        }
+        inference.finish(KeyChoice::Infer).unwrap()
+    };
+    let InferredDeclaration { declaration, reasons } = infer(25, "n/a");
+    assert_eq!(declaration.cursor_field(), Some("day"));
+    assert!(!declaration.field("amount").unwrap().types.contains(JsonType::String));
+    let reasons = reasons.join("\n");
+    assert!(reasons.contains("`amount`, `day` also has values that do not fit"), "{reasons}");
+    assert!(reasons.contains("nearly every value is a date"), "{reasons}");
+    // Of a few values, each counts.
+    let few = infer(5, "n/a").declaration;
+    assert!(few.cursor_field().is_none());
+    assert!(few.field("amount").unwrap().types.contains(JsonType::String));
+}
+
 proptest! {
     #[test]
     fn the_declaration_allows_every_value_in_the_rows(rows in vec(btree_map(

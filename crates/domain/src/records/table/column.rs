@@ -120,6 +120,16 @@ impl ColumnEvidence {
         }
     }
 
+    /// Returns whether the column had two cells or more, and each was a date.
+    pub fn is_always_a_date(&self) -> bool {
+        self.cells >= 2 && self.dates.total() == self.cells
+    }
+
+    /// Returns whether a cell can be read as a date.
+    pub fn is_date_cell(cell: &str) -> bool {
+        DateOrder::ALL.into_iter().any(|order| written_date::to_rfc3339(cell, order).is_some())
+    }
+
     /// Returns whether most cells are numbers, all in one currency.
     fn is_number(&self) -> bool {
         self.is_most(self.numbers.total()) && matches!(self.currencies, [_, None])

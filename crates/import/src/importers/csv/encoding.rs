@@ -8,7 +8,10 @@ use std::fmt;
 use std::io::{self, BufRead, Read};
 
 use mail_parser::decoders::charsets::map::charset_decoder;
+use stile_domain::text_encoding;
 
+/// How much of a file, in bytes, shows its encoding by its letters.
+const MAX_SAMPLE_BYTES: usize = 256 * 1024;
 /// How many bytes are decoded at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
@@ -69,7 +72,8 @@ impl Encoding {
 
     /// Finds the encoding of a file from all of its bytes: a byte order mark, else UTF-16 if every
     /// second byte at the beginning is zero, else UTF-8 unless it has more faults than characters
-    /// of several bytes, else windows-1252, which spreadsheets of Windows write.
+    /// of several bytes, else what the letters of its first lines show, else windows-1252, which
+    /// spreadsheets of Windows write.
     ///
     /// # Errors
     /// The reader failed.
@@ -91,12 +95,16 @@ impl Encoding {
             return Ok(Self::Utf16Be);
         }
         let (mut characters, mut faults) = (0_u64, 0_u64);
+        let mut sample = Vec::new();
         let mut piece = Vec::with_capacity(PIECE_BYTES);
         loop {
             let read = reader.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut piece)?;
             // A character that the piece cuts is judged with the next piece.
             let cut = if read == 0 { 0 } else { length_of_cut_character(&piece) };
             let whole = piece.len() - cut;
+            if sample.len() < MAX_SAMPLE_BYTES {
+                sample.extend_from_slice(piece.get(..whole).unwrap_or_default());
+            }
             for chunk in piece.get(..whole).unwrap_or_default().utf8_chunks() {
                 let is_wide = |character: &char| !character.is_ascii();
                 characters += chunk.valid().chars().filter(is_wide).count() as u64;
@@ -108,10 +116,13 @@ impl Encoding {
             }
         }
         let is_utf8 = faults == 0 || (characters > 0 && characters >= faults);
-        Ok(match Self::named("windows-1252") {
-            Some(windows) if !is_utf8 => windows,
-            _ => Self::Utf8,
-        })
+        if is_utf8 {
+            return Ok(Self::Utf8);
+        }
+        let recognised = text_encoding::recognise(&sample);
+        let shown = recognised.and_then(|text| Self::named(&text.encoding.to_string()));
+        let shown = shown.filter(|encoding| matches!(encoding, Self::SingleByte(..)));
+        Ok(shown.or_else(|| Self::named("windows-1252")).unwrap_or(Self::Utf8))
     }
 }
 

@@ -205,7 +205,8 @@ impl CsvForm {
                     continue;
                 }
             }
-            footers.observe(line, line > ended, &cells, columns.len());
+            let lacks_date = lacks_date(&columns, &cells);
+            footers.observe(line, line > ended, &cells, columns.len(), lacks_date);
             if footers.pending.is_empty() {
                 observe(&mut columns, &cells);
             }
@@ -252,6 +253,7 @@ impl CsvForm {
                 ColumnReading::AsWritten => continue,
                 ColumnReading::Number(DecimalMark::Point) => "numbers with a decimal point",
                 ColumnReading::Number(DecimalMark::Comma) => "numbers with a decimal comma",
+                ColumnReading::Date(_) if self.spelling.dates.is_none() => "dates",
                 ColumnReading::Date(DateOrder::DayFirst) => "dates with the day first",
                 ColumnReading::Date(DateOrder::MonthFirst) => "dates with the month first",
                 ColumnReading::CompactDate => "dates of eight digits",
@@ -309,8 +311,41 @@ fn observe(columns: &mut [(String, ColumnEvidence)], cells: &[&str]) {
     }
 }
 
-/// Records that may be below the table: they have too few cells, the first of them follows an empty
-/// line or has a single cell, and nothing but such records follows.
+/// Words of lines that banks put below a table, in lower case.
+const TOTALS: [&str; 14] = [
+    "total", "sum", "summe", "saldo", "kontostand", "endsaldo", "schlusssaldo", "balance",
+    "gesamt", "gesamtsumme", "totale", "solde", "suma", "razem",
+];
+
+/// Returns what a record lacks of the date that each row so far has in one column.
+fn lacks_date(columns: &[(String, ColumnEvidence)], cells: &[&str]) -> Lack {
+    let dated = columns.iter().position(|(_, evidence)| evidence.is_always_a_date());
+    let Some(cell) = dated.and_then(|column| cells.get(column)) else { return Lack::Nothing };
+    let is_total = |cell: &&str| {
+        let cell = cell.trim().trim_end_matches(':').to_lowercase();
+        cell.split_whitespace().next().is_some_and(|first| TOTALS.contains(&first))
+    };
+    match cell.trim() {
+        "" if cells.iter().any(is_total) => Lack::DateOfTotal,
+        "" => Lack::Date,
+        text if ColumnEvidence::is_date_cell(text) => Lack::Nothing,
+        _ => Lack::DateOfTotal,
+    }
+}
+
+/// What a record lacks of a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lack {
+    Nothing,
+    /// The date, where each row before has one.
+    Date,
+    /// The date, and it says that it is a total or has other words in place of the date.
+    DateOfTotal,
+}
+
+/// Records that may be below the table, where nothing but such records follows. The first of them
+/// has a total in place of a date, or follows an empty line without a date or without some cells,
+/// or has a single cell; the others have no date or too few cells.
 #[derive(Default)]
 struct Footers {
     /// The line of the last row of the table.
@@ -322,11 +357,19 @@ struct Footers {
 }
 
 impl Footers {
-    fn observe(&mut self, line: u64, is_after_blank: bool, cells: &[&str], columns: usize) {
-        let is_short = columns > 1 && cells.len() < columns && !self.are_rows;
-        let begins = is_after_blank || cells.len() == 1;
+    fn observe(
+        &mut self,
+        line: u64,
+        is_after_blank: bool,
+        cells: &[&str],
+        columns: usize,
+        lack: Lack,
+    ) {
+        let is_short = columns > 1 && cells.len() < columns;
+        let may_be = !self.are_rows && (is_short || lack != Lack::Nothing);
+        let begins = is_after_blank || is_short && cells.len() == 1 || lack == Lack::DateOfTotal;
         let continues = begins || !self.pending.is_empty();
-        if is_short && continues && self.last.is_some() {
+        if may_be && continues && self.last.is_some() {
             self.pending.push(line);
             if self.pending.len() > MOST_FOOTERS {
                 self.pending.clear();

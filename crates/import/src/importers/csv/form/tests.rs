@@ -98,6 +98,37 @@ fn short_rows_are_rows_unless_an_empty_line_or_a_lone_cell_ends_the_table() {
 }
 
 #[test]
+fn a_total_below_the_table_is_no_row_and_is_said() {
+    let table = "Tag;Wer;Betrag\n05.01.2026;A;-4,20\n06.01.2026;B;-5,80\n";
+    for (below, count) in [
+        ("\nKontostand;;1.145,30\n", 2),
+        ("Kontostand am 06.01.2026;;1.145,30\n", 2),
+        (";Summe:;-10,00\n", 2),
+        ("\n;;-10,00\nStand heute;;\n", 2),
+        // What is not dated yet is a row, and so is what a row follows.
+        (";C;-1,00\n", 3),
+        (";Summe;-10,00\n07.01.2026;C;-1,00\n", 4),
+        ("07.01.2026;Summe;-10,00\n", 3),
+    ] {
+        let text = format!("{table}{below}");
+        let found = form(text.as_bytes(), &CsvOptions::default()).unwrap();
+        assert_eq!(rows_of(text.as_bytes(), &found).len(), count, "{below}");
+        let is_said = found.reasons.iter().any(|line| line.contains("below the table"));
+        assert_eq!(is_said, count == 2, "{below}");
+    }
+}
+
+#[test]
+fn the_letters_of_a_file_show_its_encoding() {
+    let text = "Data;Opis;Kwota\n2026-01-05;żabka Łódź, zażółć gęślą jaźń;-4,20\n";
+    let encoding = stile_domain::text_encoding::TextEncoding::named("windows-1250").unwrap();
+    let bytes = encoding.encode(text).unwrap().into_owned();
+    let found = form(&bytes, &CsvOptions::default()).unwrap();
+    assert_eq!(found.encoding.name(), "windows-1250");
+    assert_eq!(rows_of(&bytes, &found)[0]["Opis"], "żabka Łódź, zażółć gęślą jaźń");
+}
+
+#[test]
 fn dates_that_stay_open_are_asked_for_and_what_the_owner_says_counts() {
     let open = b"Date,Amount\n05/01/2026,1.204\n06/01/2026,7\n";
     let error = form(open, &CsvOptions::default()).unwrap_err().to_string();
