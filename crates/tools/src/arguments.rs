@@ -307,7 +307,13 @@ fn expected_array(schema: &Value) -> String {
     let is_pair = length.0.is_some() && length.0 == length.1;
     match items.get("type").and_then(Value::as_str) {
         Some("integer") if is_pair => "an array of two whole numbers, `[start, end]`".to_owned(),
-        Some("string") => "an array of strings".to_owned(),
+        Some("string") => match items.get("enum").and_then(Value::as_array) {
+            Some(words) => {
+                let words: Vec<_> = words.iter().filter_map(Value::as_str).collect();
+                format!("an array of some of {}", quoted(&words))
+            }
+            None => "an array of strings".to_owned(),
+        },
         Some("object") => match items.get("properties").and_then(Value::as_object) {
             Some(properties) => format!(
                 "an array of objects with {}",

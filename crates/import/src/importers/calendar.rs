@@ -55,6 +55,8 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("categories", PresetField::List),
         ("status", PresetField::Name),
         ("rule", PresetField::Name),
+        ("not_on", PresetField::List),
+        ("also_on", PresetField::List),
         ("zone", PresetField::Name),
     ],
     keys_can_be_forged: false,
@@ -65,7 +67,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         "`date` is the day on which an entry begins where it takes place; it orders the records and \
          is what a grant's --since looks at",
         "`start` and `end` are the times of entries that are not whole days; `rule` says how an \
-         entry repeats",
+         entry repeats, `not_on` when it does not and `also_on` when it does besides",
         "`summary`, `description` and `location` can be searched",
     ],
 };
@@ -140,8 +142,11 @@ impl Moment {
         let time = match (rest == "Z", zone.as_deref()) {
             (true, _) => Instant::parse(&format!("{local}Z")),
             (false, Some(name)) => zone_named(name).and_then(|zone| zone.instant_of(&local)),
-            // Without a zone, the clock of the entry is taken for UTC, as in all imports.
-            (false, None) => Instant::parse(&local),
+            // Without a zone, the clock of the entry is that of the calendar, and else taken for
+            // UTC, as in all imports.
+            (false, None) => calendar_zone
+                .and_then(|zone| zone.instant_of(&local))
+                .or_else(|| Instant::parse(&local)),
         };
         let in_zone = |time: Instant| {
             let date = calendar_zone.and_then(|zone| zone.local_date(time))?;
@@ -172,10 +177,28 @@ fn entry(
         line("DTEND").or_else(|| line("DUE")).and_then(|line| Moment::of(line, calendar_zone));
     let is_all_day = begins.as_ref().is_some_and(|begins| begins.is_all_day);
     let date = begins.as_ref().map(|begins| begins.date.clone());
-    let (end, end_date) = match ends {
-        Some(Moment { date, is_all_day: true, .. }) => (None, Some(date)),
-        Some(Moment { time, .. }) => (time, None),
-        None => (None, None),
+    let lasts = line("DURATION").and_then(|line| duration(line.value.trim()));
+    let (end, end_date) = match (ends, &begins, lasts) {
+        (Some(Moment { date, is_all_day: true, .. }), ..) => (None, Some(date)),
+        (Some(Moment { time, .. }), ..) => (time, None),
+        (None, Some(Moment { is_all_day: true, date, .. }), Some(seconds)) => {
+            (None, later(date, seconds).and_then(|end| end.get(..10).map(str::to_owned)))
+        }
+        (None, Some(Moment { time: Some(start), .. }), Some(seconds)) => {
+            (later(start, seconds), None)
+        }
+        _ => (None, None),
+    };
+    let days = |name: &str| {
+        all(name, &|line| {
+            let each = line.value.split(',').map(|value| {
+                let mut line = line.clone();
+                line.value = value.to_owned();
+                line
+            });
+            let moments = each.filter_map(|line| Moment::of(&line, calendar_zone));
+            moments.map(|moment| moment.time.unwrap_or(moment.date)).collect()
+        })
     };
     let (start, zone) = begins.map_or((None, None), |begins| (begins.time, begins.zone));
     let own = |text: Option<String>| text.map(FieldValue::Text);
@@ -195,9 +218,43 @@ fn entry(
         ("categories", all("CATEGORIES", &|line| line.parts(','))),
         ("status", text("STATUS")),
         ("rule", text("RRULE")),
+        ("not_on", days("EXDATE")),
+        ("also_on", days("RDATE")),
         ("zone", own(zone)),
     ];
     ImportRow::from_message(fields, Vec::new())
+}
+
+/// Returns a time or a date so many seconds later, as RFC 3339 writes it.
+fn later(time: &str, seconds: i64) -> Option<String> {
+    let Instant(micros) = Instant::parse(time)?;
+    written(Instant(micros.checked_add(seconds.checked_mul(1_000_000)?)?))
+}
+
+/// Returns how many seconds a text such as `P1DT2H` says.
+///
+/// *Source*: RFC 5545, section 3.3.6.
+fn duration(text: &str) -> Option<i64> {
+    let rest = text.trim_start_matches('+').strip_prefix('P')?;
+    let (mut seconds, mut number) = (0_i64, String::new());
+    for letter in rest.chars() {
+        let unit: i64 = match letter {
+            digit if digit.is_ascii_digit() => {
+                number.push(digit);
+                continue;
+            }
+            'T' if number.is_empty() => continue,
+            'W' => 604_800,
+            'D' => 86_400,
+            'H' => 3600,
+            'M' => 60,
+            'S' => 1,
+            _ => return None,
+        };
+        let count: i64 = std::mem::take(&mut number).parse().ok()?;
+        seconds = seconds.checked_add(count.checked_mul(unit)?)?;
+    }
+    number.is_empty().then_some(seconds)
 }
 
 /// Returns the name and the address of a person.
@@ -282,6 +339,26 @@ mod tests {
                     "end": "2026-04-01T12:00:00Z", "all_day": false, "categories": ["home", "garden"],
                 }),
             ]
+        );
+    }
+
+    #[test]
+    fn an_entry_says_how_long_it_lasts_and_on_which_days_it_is_not() {
+        let found = entries(
+            "BEGIN:VCALENDAR\nX-WR-TIMEZONE:Europe/Zurich\nBEGIN:VEVENT\nUID:1\n\
+             DTSTART:20260105T100000Z\nDURATION:P1DT1H30M\nRRULE:FREQ=WEEKLY\n\
+             EXDATE:20260112T100000Z,20260119T100000Z\nRDATE;VALUE=DATE:20260301\nEND:VEVENT\n\
+             BEGIN:VEVENT\nUID:2\nDTSTART;VALUE=DATE:20260301\nDURATION:P3D\nEND:VEVENT\n\
+             BEGIN:VEVENT\nUID:3\nDTSTART:20260701T120000\nDURATION:-PT5X\nEND:VEVENT\n",
+        );
+        assert_eq!(found[0]["end"], "2026-01-06T11:30:00Z");
+        assert_eq!(found[0]["not_on"], json!(["2026-01-12T10:00:00Z", "2026-01-19T10:00:00Z"]));
+        assert_eq!(found[0]["also_on"], json!(["2026-03-01"]));
+        assert_eq!(found[1]["end_date"], "2026-03-04");
+        // A time without a zone is that of the calendar.
+        assert_eq!(
+            (&found[2]["start"], found[2].get("end")),
+            (&json!("2026-07-01T10:00:00Z"), None)
         );
     }
 

@@ -106,6 +106,16 @@ pub(super) fn run_with(
     let kept = rejected.map(RejectedRows::finish);
     let report = print_report(imported, output)?;
     kept.transpose()?;
+    let ImportReport { added, changed, unchanged, bad_rows, .. } = report;
+    if added + changed + unchanged + bad_rows == 0
+        && let Some(path) = owner::text(matches, "rows")
+    {
+        return Err(Failure::Failed(format!(
+            "there are no rows in `{}`. Leave --rows out to let Stile look for them, or name the \
+             member that holds them, as in chats/list/*/messages",
+            path.escape_debug()
+        )));
+    }
     print_declared(target, &report)?;
     print_misfits(target, &report)?;
     some_rejected(report.bad_rows)
