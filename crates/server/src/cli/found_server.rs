@@ -63,17 +63,23 @@ fn chosen(servers: Vec<RunningServer>, preferred: u16) -> Result<Option<RunningS
     )))
 }
 
-/// Returns the folder that is served now, or else the only one that was served with this state;
-/// `None` if that is not plain.
+/// Returns the folder of a command that names none: the served one in which the person is, or else
+/// the one that is served now, or the only one that was served with this state. `None` if that is
+/// not plain.
 pub(super) fn served_root(
     resolved: &Resolved,
     home: &Home,
     tokens: &TokenStore,
 ) -> Result<Option<PathBuf>, Failure> {
+    let known: Vec<PathBuf> = tokens.spaces()?.into_iter().filter_map(|it| it.path).collect();
+    let here = std::env::current_dir().and_then(|here| here.canonicalize()).ok();
+    let around = known.iter().filter(|root| here.as_ref().is_some_and(|it| it.starts_with(root)));
+    if let Some(innermost) = around.max_by_key(|root| root.components().count()) {
+        return Ok(Some(innermost.clone()));
+    }
     if let Some(server) = found(resolved, home, tokens)? {
         return Ok(Some(server.root));
     }
-    let known: Vec<PathBuf> = tokens.spaces()?.into_iter().filter_map(|it| it.path).collect();
     Ok(match known.as_slice() {
         [only] => Some(only.clone()),
         _ => None,

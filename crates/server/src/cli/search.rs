@@ -1,5 +1,7 @@
 //! `stile search`: finds files by what they say, with the answers that `file.search` gives agents.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
@@ -66,7 +68,7 @@ pub(super) fn run(
     if matches.get_flag("json") {
         return Ok(owner::write_json(output, &*tree)?);
     }
-    Ok(output.write_all(rendered(&tree, colours).as_bytes())?)
+    Ok(output.write_all(rendered(&tree, &resolved.config.root, colours).as_bytes())?)
 }
 
 /// Returns the cursor of an answer that has not read everything.
@@ -78,7 +80,8 @@ fn unfinished(answer: &Answer) -> Option<Value> {
 }
 
 /// Returns the answer for a person: each file with its day and title, and below it the passages.
-fn rendered(answer: &Value, colours: Colours) -> String {
+/// `root` is the folder that was searched.
+fn rendered(answer: &Value, root: &Path, colours: Colours) -> String {
     let text = |value: Option<&Value>| {
         unseen::shown(value.and_then(Value::as_str).unwrap_or_default()).into_owned()
     };
@@ -97,7 +100,8 @@ fn rendered(answer: &Value, colours: Colours) -> String {
     }
     let total = answer.get("total").and_then(Value::as_u64).unwrap_or(0);
     let files = if total == 1 { "file has" } else { "files have" };
-    shown.push_str(&format!("{total} {files} any of the words.\n"));
+    let root = root.display().to_string();
+    shown.push_str(&format!("{total} {files} any of the words in {}.\n", unseen::shown(&root)));
     let nowhere = list(answer, "nowhere").unwrap_or_default();
     if !nowhere.is_empty() {
         let words: Vec<&str> = nowhere.iter().filter_map(Value::as_str).collect();

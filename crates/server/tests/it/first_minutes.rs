@@ -108,6 +108,25 @@ fn a_path_is_taken_as_it_is_typed() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn a_command_means_the_served_folder_in_which_the_person_is() {
+    let newcomer = Newcomer::new();
+    let other = newcomer.rig.root.with_file_name("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("boiler.md"), "the stopcock is in the cellar\n").unwrap();
+    let inside = other.join("deep");
+    std::fs::create_dir(&inside).unwrap();
+    let _server = newcomer.rig.serve(&[]);
+    let mut client = newcomer.command(&inside, &["stdio", other.to_str().unwrap()]);
+    assert!(client.stdin(Stdio::null()).output().unwrap().status.success());
+    let search =
+        |folder: &Path| said(newcomer.command(folder, &["search", "stopcock"]).output().unwrap()).0;
+    assert!(search(&inside).contains("/boiler.md"), "{}", search(&inside));
+    let elsewhere = search(newcomer.rig.home().as_path());
+    let served = newcomer.rig.root.canonicalize().unwrap();
+    assert!(elsewhere.contains(&format!("words in {}", served.display())), "{elsewhere}");
+}
+
+#[test]
 fn a_service_without_a_manager_leaves_nothing_behind() {
     let newcomer = Newcomer::new();
     let home = newcomer.rig.home();
