@@ -26,7 +26,12 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let resolved = history::with_served_root(settings(matches, environment)?)?;
     process::log(resolved.config.log);
-    let mut arguments = json!({ "q": owner::texts(matches, "question").join(" ") });
+    let question = owner::texts(matches, "question");
+    if let Some(flag) = question.iter().find(|word| word.starts_with("--") && word.len() > 2) {
+        let flag = flag.escape_debug();
+        return Err(Failure::Usage(format!("`{flag}`: flags stand before the question")));
+    }
+    let mut arguments = json!({ "q": question.join(" ") });
     let within = owner::text(matches, "in");
     let within = within.map(|text| typed_path::parse(text, &resolved.config.root)).transpose()?;
     let since = owner::text(matches, "since").map(str::to_owned);

@@ -118,12 +118,18 @@ fn a_command_means_the_served_folder_in_which_the_person_is() {
     let _server = newcomer.rig.serve(&[]);
     let mut client = newcomer.command(&inside, &["stdio", other.to_str().unwrap()]);
     assert!(client.stdin(Stdio::null()).output().unwrap().status.success());
-    let search =
-        |folder: &Path| said(newcomer.command(folder, &["search", "stopcock"]).output().unwrap()).0;
+    let state = newcomer.rig.state.to_str().unwrap();
+    let search = |folder: &Path| {
+        let mut command = newcomer.rig.command(&["search", "--state", state, "stopcock"]);
+        said(command.current_dir(folder).output().unwrap()).0
+    };
     assert!(search(&inside).contains("/boiler.md"), "{}", search(&inside));
     let elsewhere = search(newcomer.rig.home().as_path());
     let served = newcomer.rig.root.canonicalize().unwrap();
     assert!(elsewhere.contains(&format!("words in {}", served.display())), "{elsewhere}");
+    let late = newcomer.command(&inside, &["search", "stopcock"]).output().unwrap();
+    let (_, error, code) = said(late);
+    assert!(code == Some(2) && error.contains("flags stand before the question"), "{error}");
 }
 
 #[test]
