@@ -71,7 +71,10 @@ const SIGNS: &[Sign] = &[
 pub fn describe(path: &Path) -> String {
     let mut beginning = Vec::with_capacity(Contents::BEGINNING_BYTES);
     let Ok(file) = files::open(path) else {
-        return "it cannot be opened as a file".to_owned();
+        return match path.try_exists() {
+            Ok(false) => "there is no such file".to_owned(),
+            _ => "it cannot be opened as a file".to_owned(),
+        };
     };
     if file.reader.take(Contents::BEGINNING_BYTES as u64).read_to_end(&mut beginning).is_err() {
         return "it cannot be read".to_owned();

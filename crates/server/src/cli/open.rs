@@ -94,7 +94,12 @@ pub(super) fn open_space_at(home: &Home, resolved: &Resolved) -> Result<OpenSpac
         })?;
     }
     let served = ServedFolder::hold(home.state(), &config.root)
-        .inspect_err(|error| tracing::warn!(%error, "`stile space adopt` will not see this server"))
+        .inspect_err(|error| {
+            // A folder that is not there is an error that follows.
+            if config.root.is_dir() {
+                tracing::warn!(%error, "`stile space adopt` will not see this server");
+            }
+        })
         .ok();
     // The only place that names the root of a space to the store in order to change files.
     let history = open_history(config, home.state(), server_settings(resolved).as_ref())?;
