@@ -16,6 +16,7 @@ mod connection;
 mod database;
 mod error;
 mod half_copied;
+mod outage;
 mod params;
 mod pool;
 mod schema;
@@ -34,6 +35,7 @@ pub(crate) use connection::{PgConnection, Values};
 pub use database::Database;
 pub use error::DatabaseError;
 pub(crate) use error::PgError;
+pub(crate) use outage::report as report_outage;
 pub(crate) use params::params;
 pub use pool::PoolUse;
 #[cfg(test)]
