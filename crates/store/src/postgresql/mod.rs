@@ -31,6 +31,7 @@ mod tests;
 mod tls_tests;
 mod turns;
 
+pub(crate) use access::Apart;
 pub(crate) use connection::{PgConnection, Values};
 pub use database::Database;
 pub use error::DatabaseError;
