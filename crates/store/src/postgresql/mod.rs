@@ -18,6 +18,7 @@ mod error;
 mod half_copied;
 mod outage;
 mod params;
+mod people;
 mod pool;
 mod schema;
 mod seals;
@@ -38,6 +39,7 @@ pub use error::DatabaseError;
 pub(crate) use error::PgError;
 pub(crate) use outage::report as report_outage;
 pub(crate) use params::params;
+pub use people::{KnownPerson, TableRoom};
 pub use pool::PoolUse;
 #[cfg(test)]
 pub(crate) use schema::older_on_postgresql;
