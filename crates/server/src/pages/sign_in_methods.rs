@@ -18,7 +18,7 @@ use crate::owner_sign_in::openid::OpenIdAnswer;
 use crate::owner_sign_in::password::{PasswordError, PasswordVerdict};
 use crate::passkeys::{Assertion, PasskeyRefused, RelyingParty};
 use crate::sign_in::parameters::FormParameters;
-use crate::sign_in::settings::AuthorizationServer;
+use crate::sign_in::settings::{AuthorizationServer, Owners};
 use crate::sign_in::web_request::WebRequest;
 
 pub use super::sign_in_view::{CALLBACK_PATH, PASSKEY_PATH, PASSWORD_PATH, PROVIDER_PATH};
@@ -32,8 +32,9 @@ pub fn with_password(server: &AuthorizationServer, request: &WebRequest) -> Resp
     let form = form_of(request);
     let refuse = |status, why: &str| refused(server, request, &form, status, why);
     let methods = &server.methods;
-    // Where an identity provider signs people in, it alone says who they are.
-    if request.is_cross_site() || methods.provider.is_some() {
+    // Where an identity provider signs people in, it alone says who they are. Where each person
+    // has a space, the one owner's password and passkeys open none.
+    if request.is_cross_site() || methods.provider.is_some() || has_people(server) {
         return refuse(StatusCode::FORBIDDEN, NOT_FROM_THIS_PAGE);
     }
     let address = address_of(request);
@@ -68,7 +69,7 @@ pub fn with_password(server: &AuthorizationServer, request: &WebRequest) -> Resp
 pub fn with_passkey(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     let form = form_of(request);
     let refuse = |status, why: &str| refused(server, request, &form, status, why);
-    if request.is_cross_site() || server.methods.provider.is_some() {
+    if request.is_cross_site() || server.methods.provider.is_some() || has_people(server) {
         return refuse(StatusCode::FORBIDDEN, NOT_FROM_THIS_PAGE);
     }
     if server.take_turn(&request.address).is_err() {
@@ -188,6 +189,11 @@ fn later(refuse: impl Fn(StatusCode, &str) -> Response<Body>, wait: Duration) ->
     let mut response = refuse(StatusCode::TOO_MANY_REQUESTS, &why);
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     response
+}
+
+/// Returns whether each person here has a space.
+fn has_people(server: &AuthorizationServer) -> bool {
+    matches!(server.settings.owners, Owners::Each(_))
 }
 
 fn form_of(request: &WebRequest) -> FormParameters {
