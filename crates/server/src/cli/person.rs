@@ -146,9 +146,13 @@ impl Operator {
 
     fn listed(&self, tenant: &Tenant) -> Result<Listed, Failure> {
         let mut people = self.people()?.into_iter();
-        people.find(|listed| listed.person.id == tenant.id()).ok_or_else(|| {
+        let found = people.find(|listed| listed.person.id == tenant.id()).ok_or_else(|| {
             Failure::Usage("this is not one of the people; nothing was changed".to_owned())
-        })
+        })?;
+        // No token of this server names a person who calls with tokens of a provider alone, whom
+        // the command may name.
+        let named = || self.home.subject().ok().flatten();
+        Ok(Listed { subject: found.subject.clone().or_else(named), ..found })
     }
 
     fn show(&self) -> Result<Value, Failure> {
