@@ -138,6 +138,18 @@ impl Gate<'_> {
     pub fn owner(&self) -> Result<OwnerPermit, Problem> {
         OwnerPermit::from_claim(&self.principal.records)
     }
+
+    /// Permits an import into one stream: to the owner, and to a caller whose token is for it.
+    ///
+    /// # Errors
+    /// [`Problem::InsufficientScope`].
+    pub fn import(
+        &self,
+        connection: &str,
+        stream: &str,
+    ) -> Result<(OwnerPermit, RecordsPermit), Problem> {
+        OwnerPermit::of_import(&self.principal.records, connection, stream)
+    }
 }
 
 mod sealed {

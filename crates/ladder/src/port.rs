@@ -98,7 +98,8 @@ pub fn too_large() -> ErrorResponse {
 /// Names the caller that a handle or a cursor is issued to: a grant, or the owner.
 pub(super) fn caller_name(caller: &Principal) -> Arc<str> {
     match caller.records() {
-        RecordsClaim::None => "".into(),
+        // Neither reads anything.
+        RecordsClaim::None | RecordsClaim::Import(_) => "".into(),
         RecordsClaim::Owner => "owner".into(),
         RecordsClaim::Grant(grant) => format!("grant:{grant}").into(),
     }

@@ -5,6 +5,11 @@ use stile_store::records::RecordSource;
 
 use crate::parameters::Parameters;
 
+/// Returns whether a parameter names the connection.
+pub(crate) fn is_connection(parameter: &str) -> bool {
+    matches!(parameter, "connection_id" | "connector_instance_id")
+}
+
 /// Returns the connection that the request names as `connection_id` or by that parameter's old
 /// name.
 ///

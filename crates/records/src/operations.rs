@@ -17,6 +17,7 @@ mod get_schema;
 mod get_stream;
 mod head_blob;
 mod ingest_records;
+pub(crate) use ingest_records::ID as INGEST_RECORDS;
 mod introspect_token;
 mod list_grants;
 mod list_records;

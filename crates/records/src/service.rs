@@ -11,6 +11,7 @@ use serde_json::{Map, Value as Json};
 use stile_domain::error::Refusal;
 use stile_domain::journal::{CallTrace, JournalLine};
 use stile_domain::permit::Principal;
+use stile_domain::records::authority::{OwnerPermit, RecordsClaim, RecordsPermit};
 use stile_domain::records::blob;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
@@ -18,6 +19,7 @@ use stile_store::journal::Journal;
 use stile_store::read_limit::ReadLimit;
 use stile_store::records::{Blob, Records, RecordsView};
 
+use crate::connections::is_connection;
 use crate::context::{OwnerContext, ReadContext};
 use crate::declarations::DeclarationCache;
 use crate::media_types;
@@ -25,6 +27,7 @@ use crate::operation_declaration::{
     BlobHandler, OperationAccess, OperationCall, OperationDeclaration, ReadHandler, RemoveHandler,
     StoreHandler,
 };
+use crate::operations::INGEST_RECORDS;
 use crate::parameters::Parameters;
 use crate::response_sink::ResponseSink;
 use crate::token_issuer::TokenIssuer;
@@ -267,7 +270,7 @@ impl RecordService {
     ) -> Result<T, Problem> {
         let run = || {
             self.check_journal()?;
-            self.run_as_owner(caller, now, |context| {
+            self.run_with(permits(caller, call)?, caller, now, |context| {
                 let parameters = Parameters::parse(call.operation.parameters, &call.target.pairs)?;
                 write(context, &parameters)
             })
@@ -284,7 +287,17 @@ impl RecordService {
         now: Instant,
         run: impl FnOnce(OwnerContext<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let (owner, reader) = (caller.gate().owner()?, caller.gate().records()?);
+        let permits = (caller.gate().owner()?, caller.gate().records()?);
+        self.run_with(permits, caller, now, run)
+    }
+
+    fn run_with<T, E: From<Problem>>(
+        &self,
+        (owner, reader): (OwnerPermit, RecordsPermit),
+        caller: &Principal,
+        now: Instant,
+        run: impl FnOnce(OwnerContext<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
         run(OwnerContext {
             records: &self.records,
             declarations: &self.declarations,
@@ -340,6 +353,26 @@ pub(crate) fn incident(doing: &'static str, error: &io::Error) -> Problem {
         Refusal::Internal { incident } => Problem::Internal { incident },
         _ => Problem::Busy,
     }
+}
+
+/// Returns the permits of a request that writes: those of the owner, or those of a caller whose
+/// token is for an import into the stream that the request names.
+fn permits<H>(
+    caller: &Principal,
+    call: &OperationCall<H>,
+) -> Result<(OwnerPermit, RecordsPermit), Problem> {
+    let gate = caller.gate();
+    if call.operation.id != INGEST_RECORDS || !matches!(caller.records(), RecordsClaim::Import(_)) {
+        return Ok((gate.owner()?, gate.records()?));
+    }
+    let mut named = call.target.pairs.iter().filter(|(name, _)| is_connection(name));
+    let connection = named.next().map_or("", |(_, value)| value.as_str());
+    // Two names of the connection that differ would be refused as well, but later.
+    let others = named.map(|(_, value)| value.as_str());
+    others
+        .chain([connection])
+        .try_fold(None, |_, name| gate.import(name, &call.target.stream).map(Some))?
+        .ok_or(Problem::NotFound)
 }
 
 #[cfg(test)]

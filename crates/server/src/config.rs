@@ -48,6 +48,7 @@ settings_list! {
         database: Option<DatabaseAddress> = declarations::DATABASE,
         root: PathBuf = declarations::ROOT,
         spaces: Option<PathBuf> = declarations::SPACES,
+        person: Option<String> = declarations::PERSON,
         journal_days: Option<u32> = declarations::JOURNAL_DAYS,
         listen: SocketAddr = declarations::LISTEN,
         tls_certificate: Option<PathBuf> = declarations::TLS_CERTIFICATE,

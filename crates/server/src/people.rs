@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::owned_space::OwnedSpace;
 use crate::service::Service;
 
 /// The most services that are open and that no request uses.
@@ -17,12 +18,12 @@ const MOST_OPEN: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unavailable;
 
-/// Opens the service of a subject. Blocks.
-pub type OpenService = Box<dyn Fn(&str) -> Result<Service, Unavailable> + Send + Sync>;
+/// Opens what a subject has. Blocks.
+pub type OpenPerson = Box<dyn Fn(&str) -> Result<Person, Unavailable> + Send + Sync>;
 
 /// The services of all people.
 pub struct People {
-    open: OpenService,
+    open: OpenPerson,
     known: Mutex<HashMap<String, Known>>,
 }
 
@@ -30,6 +31,8 @@ pub struct People {
 pub struct Person {
     /// What the person is offered.
     pub service: Service,
+    /// The person's space, for the person's own pages.
+    pub owned: Option<OwnedSpace>,
 }
 
 struct Known {
@@ -45,7 +48,7 @@ impl std::fmt::Debug for People {
 
 impl People {
     /// Opens each person's service with `open`.
-    pub fn new(open: OpenService) -> Arc<Self> {
+    pub fn new(open: OpenPerson) -> Arc<Self> {
         Arc::new(Self { open, known: Mutex::default() })
     }
 
@@ -60,8 +63,7 @@ impl People {
             known.used = now;
             return Ok(Arc::clone(&known.person));
         }
-        let person =
-            Arc::new(Person { service: tokio::task::block_in_place(|| (self.open)(subject))? });
+        let person = Arc::new(tokio::task::block_in_place(|| (self.open)(subject))?);
         let mut known = self.lock();
         // Another request may have been faster.
         let entry = known.entry(subject.to_owned()).or_insert(Known { person, used: now });
@@ -104,7 +106,10 @@ mod tests {
         let opened = Arc::clone(opened);
         People::new(Box::new(move |subject| {
             opened.fetch_add(1, Ordering::Relaxed);
-            if subject == "nobody" { Err(Unavailable) } else { Ok(Service::default()) }
+            match subject {
+                "nobody" => Err(Unavailable),
+                _ => Ok(Person { service: Service::default(), owned: None }),
+            }
         }))
     }
 

@@ -11,6 +11,7 @@ pub mod foreign_file;
 pub mod history;
 pub mod journal;
 pub mod owner_texts;
+pub mod person_folder;
 pub mod postgresql;
 pub mod probe;
 pub mod read_limit;

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use super::identifiers::SourceName;
 use super::problem::Problem;
 
 const MAX_GRANT_BYTES: usize = 64;
@@ -23,6 +24,18 @@ pub enum RecordsClaim {
     Owner,
     /// The caller is the client of the grant with this identifier, see [`is_grant_id`].
     Grant(Arc<str>),
+    /// The caller imports into one stream, and reads nothing. Only this server's own tokens can say
+    /// so.
+    Import(Arc<ImportClaim>),
+}
+
+/// The one stream that a caller imports into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportClaim {
+    /// The connection that the records come from.
+    pub connection: SourceName,
+    /// The stream of the connection.
+    pub stream: SourceName,
 }
 
 /// Whether a text can be the identifier of a grant: 1 to 64 of `A-Z a-z 0-9 _ -`.
@@ -72,6 +85,9 @@ impl RecordsPermit {
                 message: "this token has nothing to do with records; the owner makes one with \
                           `stile token --grant ID` or `stile token --owner`",
             }),
+            (RecordsClaim::Import(_), _) => Err(Problem::InsufficientScope {
+                message: "this token imports into one stream and reads nothing",
+            }),
             (RecordsClaim::Owner, _) => Ok(Self { client: None }),
             (RecordsClaim::Grant(grant), Some(token)) => {
                 Ok(Self { client: Some((Arc::clone(grant), Arc::clone(token))) })
@@ -93,9 +109,34 @@ impl RecordsPermit {
 }
 
 impl OwnerPermit {
+    /// Permits an import into a stream to the owner, and to a caller that imports into it.
+    pub(crate) fn of_import(
+        claim: &RecordsClaim,
+        connection: &str,
+        stream: &str,
+    ) -> Result<(Self, RecordsPermit), Problem> {
+        let is_named = |import: &ImportClaim| {
+            import.connection.as_str() == connection && import.stream.as_str() == stream
+        };
+        match claim {
+            RecordsClaim::Import(import) if is_named(import) => {
+                Ok((Self { _made_here: () }, RecordsPermit { client: None }))
+            }
+            RecordsClaim::Import(_) => Err(Problem::InsufficientScope {
+                message: "this token imports into another stream; send the `connection_id` and the \
+                          stream that it was made for; nothing was changed",
+            }),
+            claim => Ok((Self::from_claim(claim)?, RecordsPermit::from_claim(claim, None)?)),
+        }
+    }
+
     pub(crate) fn from_claim(claim: &RecordsClaim) -> Result<Self, Problem> {
         match claim {
             RecordsClaim::Owner => Ok(Self { _made_here: () }),
+            RecordsClaim::Import(_) => Err(Problem::InsufficientScope {
+                message: "this token imports into one stream and may do nothing else; nothing was \
+                          changed",
+            }),
             RecordsClaim::None | RecordsClaim::Grant(_) => Err(Problem::InsufficientScope {
                 message: "only the owner of the records may do this, with a token from \
                           `stile token --owner`; nothing was changed",
@@ -126,6 +167,22 @@ mod tests {
                 ("insufficient_scope", 403)
             );
         }
+    }
+
+    #[test]
+    fn a_token_for_an_import_writes_one_stream_and_reads_none() {
+        let name = |text: &str| SourceName::parse(text).unwrap();
+        let import = ImportClaim { connection: name("mail"), stream: name("letters") };
+        let claim = RecordsClaim::Import(Arc::new(import));
+        assert!(OwnerPermit::of_import(&claim, "mail", "letters").is_ok());
+        for (connection, stream) in [("mail", "other"), ("other", "letters"), ("", "letters")] {
+            let refused = OwnerPermit::of_import(&claim, connection, stream).unwrap_err();
+            assert_eq!(refused.code(), ("insufficient_scope", 403));
+        }
+        assert!(OwnerPermit::from_claim(&claim).is_err());
+        assert!(RecordsPermit::from_claim(&claim, None).is_err());
+        assert!(OwnerPermit::of_import(&RecordsClaim::Owner, "any", "stream").is_ok());
+        assert!(OwnerPermit::of_import(&RecordsClaim::None, "mail", "letters").is_err());
     }
 
     #[test]

@@ -218,6 +218,12 @@ pub fn rights(scopes: &Scopes, records: &RecordsClaim) -> Vec<String> {
         RecordsClaim::None => "sees no records".to_owned(),
         RecordsClaim::Grant(grant) => format!("may see the records of the grant {grant}"),
         RecordsClaim::Owner => "may see and change all records, as their owner".to_owned(),
+        RecordsClaim::Import(import) => {
+            format!(
+                "may import into {} of {}, and sees no records",
+                import.stream, import.connection
+            )
+        }
     };
     of_files.chain([of_records]).collect()
 }
@@ -241,6 +247,7 @@ pub fn summary(scopes: &Scopes, records: &RecordsClaim) -> String {
         RecordsClaim::None => None,
         RecordsClaim::Grant(_) => Some("see records by a grant".to_owned()),
         RecordsClaim::Owner => Some("change all records".to_owned()),
+        RecordsClaim::Import(import) => Some(format!("import into {}", import.stream)),
     };
     let may = [part("change", Verb::Write), part("read", Verb::Read), part("add to", Verb::Append)];
     let may: Vec<String> = may.into_iter().chain([of_records]).flatten().collect();

@@ -36,8 +36,11 @@ use crate::rows::row_keys::RowKeys;
 use crate::rows::{DecodedRow, RowDecoder as _};
 use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 
+/// The identifier of the operation, which tokens for an import may call.
+pub(crate) const ID: &str = "ingestRecords";
+
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
-    id: "ingestRecords",
+    id: ID,
     method: OperationMethod::Post,
     path: "/v1/ingest/{stream}",
     about: "Stores records that come as JSON Lines. For the owner alone.",

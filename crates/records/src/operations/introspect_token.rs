@@ -61,7 +61,7 @@ fn describe(context: OwnerContext<'_>, token: &VerifiedToken) -> Result<Option<J
     }
     let subject = token.caller.subject();
     let id = match token.caller.records() {
-        RecordsClaim::None => return Ok(None),
+        RecordsClaim::None | RecordsClaim::Import(_) => return Ok(None),
         RecordsClaim::Owner => {
             return Ok(Some(json!({
                 "active": true, "pdpp_token_kind": "owner", "subject_id": subject,

@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Number, Value};
 use stile_domain::permit::Principal;
-use stile_domain::records::authority::{RecordsClaim, is_grant_id};
+use stile_domain::records::authority::{ImportClaim, RecordsClaim, is_grant_id};
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::role::Role;
 use stile_domain::scope::Scopes;
 use stile_store::state::ApprovedRights;
@@ -280,9 +281,28 @@ fn records_claim(
     match (grant, records) {
         (None, None) => Ok(RecordsClaim::None),
         (None, Some(records)) if records == "owner" => Ok(RecordsClaim::Owner),
+        (None, Some(records)) => import_claim(records).ok_or(MALFORMED_RECORDS),
         (Some(grant), None) if is_grant_id(grant) => Ok(RecordsClaim::Grant(grant.into())),
-        _ => Err(TokenRejected("what the token says about records is malformed")),
+        _ => Err(MALFORMED_RECORDS),
     }
+}
+
+const MALFORMED_RECORDS: TokenRejected =
+    TokenRejected("what the token says about records is malformed");
+
+/// Reads the claim of a token for an import: `{"import": {"connection": …, "stream": …}}`.
+fn import_claim(records: &Value) -> Option<RecordsClaim> {
+    let import = records.as_object().filter(|records| records.len() == 1)?.get("import")?;
+    let name = |member: &str| SourceName::parse(import.get(member)?.as_str()?).ok();
+    let import = ImportClaim { connection: name("connection")?, stream: name("stream")? };
+    Some(RecordsClaim::Import(Arc::new(import)))
+}
+
+/// Writes what [`import_claim`] reads.
+pub(super) fn import_value(import: &ImportClaim) -> Value {
+    serde_json::json!({ "import": {
+        "connection": import.connection.as_str(), "stream": import.stream.as_str(),
+    } })
 }
 
 /// Accepts a name that survives a log, a header and a comparison: 1 to 255 bytes, without control

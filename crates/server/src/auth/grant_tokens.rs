@@ -9,7 +9,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::scope::Scopes;
 use stile_records::token_issuer::{GrantToken, GrantTokenOrder, TokenIssuer, VerifiedToken};
-use stile_store::state::{StateError, TokenKey, TokenStore};
+use stile_store::state::{StateError, TokenKey, TokenRecord, TokenStore};
 
 use super::local_tokens::LocalVerifier;
 use super::mint::{MintError, MintRequest, Minter};
@@ -28,6 +28,27 @@ pub struct LocalTokenIssuer {
     pub verifier: Arc<LocalVerifier>,
     /// Where the time comes from.
     pub clock: fn() -> SystemTime,
+    /// The one subject whose tokens these are; `None` where all tokens are one owner's.
+    pub person: Option<Arc<str>>,
+}
+
+impl LocalTokenIssuer {
+    /// Returns the tokens of one person among several, who sees and changes no others.
+    pub fn for_person(&self, subject: &str) -> Self {
+        Self {
+            key: self.key.clone(),
+            tokens: Arc::clone(&self.tokens),
+            audience: self.audience.clone(),
+            verifier: Arc::clone(&self.verifier),
+            clock: self.clock,
+            person: Some(subject.into()),
+        }
+    }
+
+    /// Returns whether a token of this subject is among those of the person.
+    fn is_own(&self, subject: &str) -> bool {
+        self.person.as_deref().is_none_or(|person| person == subject)
+    }
 }
 
 impl TokenIssuer for LocalTokenIssuer {
@@ -48,7 +69,10 @@ impl TokenIssuer for LocalTokenIssuer {
 
     fn revoke(&self, _: &OwnerPermit, grant: &str, jti: &str) -> Result<(), Problem> {
         let found = self.tokens.find(jti).map_err(list_problem)?;
-        if found.is_none_or(|token| token.grant.as_deref() != Some(grant)) {
+        let is_meant = |token: &TokenRecord| {
+            token.grant.as_deref() == Some(grant) && self.is_own(&token.subject)
+        };
+        if !found.as_ref().is_some_and(is_meant) {
             return Err(Problem::TokenNotFound);
         }
         self.tokens.revoke(jti, unix_seconds((self.clock)())).map(drop).map_err(list_problem)
@@ -56,6 +80,7 @@ impl TokenIssuer for LocalTokenIssuer {
 
     fn verify(&self, _: &OwnerPermit, token: &str) -> Result<Option<VerifiedToken>, Problem> {
         match self.verifier.verify_now(token) {
+            Ok(caller) if !self.is_own(caller.principal.subject()) => Ok(None),
             Ok(caller) => {
                 let seconds = caller.expires.duration_since(UNIX_EPOCH).unwrap_or_default();
                 let micros = i64::try_from(seconds.as_micros()).unwrap_or(i64::MAX);

@@ -7,7 +7,7 @@ use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::scope::Scopes;
 use stile_store::state::{Issued, StateError, TokenKey, TokenKind, TokenRecord, TokenStore};
 
-use super::claims::MAX_LIFE;
+use super::claims::{MAX_LIFE, import_value};
 use super::jws::{self, MAX_TOKEN_BYTES};
 use super::signature::Hs256Key;
 use crate::clock::unix_seconds;
@@ -85,7 +85,16 @@ impl Minter<'_> {
     /// # Errors
     /// [`MintError`] if the request is not valid or the token cannot be recorded.
     pub fn mint(&self, request: &MintRequest, now: SystemTime) -> Result<MintedToken, MintError> {
-        self.record(&self.new_record(request, now)?)
+        let record = self.new_record(request, now)?;
+        let RecordsClaim::Import(import) = &request.records else { return self.record(&record) };
+        // The list of tokens says by the client's name what the token is for.
+        let mut claims = claims(&record, None);
+        if let Some(claims) = claims.as_object_mut() {
+            claims.insert("records".to_owned(), import_value(import));
+        }
+        let minted = self.signed(&record, &claims)?;
+        self.tokens.record(&record)?;
+        Ok(minted)
     }
 
     /// Makes a token of an authorization, recorded durably; `None` if the authorization has ended.
@@ -143,8 +152,11 @@ impl Minter<'_> {
         record: &TokenRecord,
         authorization: Option<&str>,
     ) -> Result<MintedToken, MintError> {
-        let claims = claims(record, authorization);
-        let token = jws::sign(&Hs256Key::new(&self.key.secret), &claims);
+        self.signed(record, &claims(record, authorization))
+    }
+
+    fn signed(&self, record: &TokenRecord, claims: &Value) -> Result<MintedToken, MintError> {
+        let token = jws::sign(&Hs256Key::new(&self.key.secret), claims);
         if token.len() > MAX_TOKEN_BYTES {
             return Err(MintError::TooLong);
         }
@@ -161,7 +173,7 @@ impl Minter<'_> {
         let grant = match &request.records {
             RecordsClaim::Grant(grant) if !is_grant_id(grant) => return Err(MintError::Grant),
             RecordsClaim::Grant(grant) => Some(grant.to_string()),
-            RecordsClaim::None | RecordsClaim::Owner => None,
+            RecordsClaim::None | RecordsClaim::Owner | RecordsClaim::Import(_) => None,
         };
         let issued = unix_seconds(now);
         Ok(TokenRecord {

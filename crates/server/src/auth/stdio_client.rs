@@ -151,7 +151,7 @@ impl StdioClient {
 pub fn stdio_record(rights: &StdioRights, client: &str, now: i64) -> TokenRecord {
     let grant = match &rights.records {
         RecordsClaim::Grant(grant) => Some(grant.to_string()),
-        RecordsClaim::None | RecordsClaim::Owner => None,
+        RecordsClaim::None | RecordsClaim::Owner | RecordsClaim::Import(_) => None,
     };
     TokenRecord {
         jti: uuid::Uuid::new_v4().to_string(),

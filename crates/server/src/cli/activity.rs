@@ -11,7 +11,8 @@ use super::{Failure, Invocation, audit, duration, owner, settings};
 pub(super) fn run(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
-    let place = Home::open(&settings(matches, environment)?.config)?.journal();
+    let home = Home::open(&settings(matches, environment)?.config)?;
+    let place = audit::of_person(&home, home.journal())?;
     let mut lines = place.lines(duration::since_flag(matches)?)?;
     let mut activity = ClientActivity::default();
     while let Some(line) = lines.next_line()? {

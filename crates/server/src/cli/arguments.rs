@@ -6,12 +6,13 @@ mod connect;
 mod history;
 mod journal;
 mod owner;
+mod people;
 mod records;
 mod upkeep;
 
 use clap::{Arg, ArgAction, Command};
 
-use crate::config::declarations::ROOT;
+use crate::config::declarations::{PERSON, ROOT};
 use crate::config::{CommandGroup, Declaration, Form};
 
 type Settings<'a> = &'a [&'static Declaration];
@@ -74,6 +75,7 @@ Exit codes:
         .subcommands(connect::commands(settings))
         .subcommands(upkeep::commands(settings))
         .subcommand(owner::command(settings))
+        .subcommands(people::commands(settings))
         .subcommands(history::commands(settings))
         .subcommands(records::commands(settings))
         .subcommands(journal::commands(settings))
@@ -453,6 +455,12 @@ fn setting_arguments(settings: Settings<'_>, command: CommandGroup) -> impl Iter
     settings_of(settings, command).map(setting_argument)
 }
 
+/// Returns the same for a command that is about no single person.
+fn settings_of_nobody(settings: Settings<'_>, command: CommandGroup) -> impl Iterator<Item = Arg> {
+    setting_arguments(settings, command)
+        .filter(|argument| argument.get_id() != PERSON.declaration.key)
+}
+
 fn setting_argument(setting: &'static Declaration) -> Arg {
     let argument =
         Arg::new(setting.key).value_name(setting.value_name).help(setting.help_with_default());
@@ -544,6 +552,41 @@ mod tests {
         assert!(all.get_flag("all") && !all.contains_id("id"));
     }
 
+    /// Collects the commands without subcommands, and whether each takes `--person`.
+    fn leaves(command: &Command, above: &str, takes: bool, found: &mut Vec<(String, bool)>) {
+        let name = format!("{above} {}", command.get_name()).trim().to_owned();
+        let person = |argument: &Arg| argument.get_id() == PERSON.declaration.key;
+        let takes = takes || command.get_arguments().any(person);
+        if command.get_subcommands().next().is_none() || command.get_name() == "token" {
+            found.push((name.clone(), takes));
+        }
+        let below = |command: &Command| leaves(command, &name, takes, found);
+        command.get_subcommands().for_each(below);
+    }
+
+    #[test]
+    fn every_command_takes_a_person_or_is_about_none() {
+        // What serves, what is about this machine or the whole state, what the one owner of a space
+        // has, and what names the person as an argument. `client add` and `token revoke` name what
+        // belongs to nobody, or to exactly one person.
+        const ABOUT_NOBODY: &[&str] = &[
+            "serve", "stdio", "gateway", "mcp", "connect", "disconnect", "owner password",
+            "owner passkeys", "owner sessions", "owner sign-out", "owner remove-passkey", "doctor",
+            "service install", "service uninstall", "service status", "service logs", "update",
+            "space adopt", "completions", "man", "person list", "person show", "person add",
+            "person export", "person remove", "database restored", "backup", "restore-backup",
+        ];
+        // These have the flag in another meaning, as the identifier, or as a setting to show.
+        const OTHERWISE: &[&str] = &["migrate-store", "config"];
+        let mut found = Vec::new();
+        let all = command(Config::DECLARATIONS);
+        all.get_subcommands().for_each(|command| leaves(command, "", false, &mut found));
+        for (name, takes) in found {
+            let is_about_nobody = ABOUT_NOBODY.contains(&name.as_str());
+            assert!(OTHERWISE.contains(&name.as_str()) || takes != is_about_nobody, "{name}");
+        }
+    }
+
     /// Collects the commands that show something and have no `--json`.
     fn without_json(command: &Command, found: &mut Vec<String>) {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
@@ -560,8 +603,8 @@ mod tests {
     fn every_listing_has_json() {
         let mut found = Vec::new();
         without_json(&command(Config::DECLARATIONS), &mut found);
-        // `client` and `records` show nothing themselves, a declaration is JSON as it is, a
+        // Three show nothing themselves, a declaration is JSON as it is, a
         // difference is a text, and two print what the service manager says.
-        assert_eq!(found, ["client", "status", "logs", "diff", "records", "declare"]);
+        assert_eq!(found, ["client", "status", "logs", "person", "diff", "records", "declare"]);
     }
 }

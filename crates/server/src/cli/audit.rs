@@ -26,7 +26,8 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 pub(super) fn run(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
-    let place = Home::open(&settings(matches, environment)?.config)?.journal();
+    let home = Home::open(&settings(matches, environment)?.config)?;
+    let place = home.journal();
     if let Some(("verify", matches)) = matches.subcommand() {
         let found = verify_all(&place)?;
         return print_verification(&found, matches.get_flag("json"), output, colours);
@@ -34,6 +35,7 @@ pub(super) fn run(
     if let Some(("remove", matches)) = matches.subcommand() {
         return remove(&place, matches, output);
     }
+    let place = of_person(&home, place)?;
     let filter = filter(matches, environment)?;
     let since = duration::since_flag(matches)?;
     let form = Form { is_json: matches.get_flag("json"), colours };
@@ -56,6 +58,14 @@ pub(super) fn run(
         Some(new_lines) => follow(new_lines, &filter, form, output),
         None => Ok(()),
     }
+}
+
+/// Returns the journal of the person whom the command is about, or of everybody.
+pub(super) fn of_person(home: &Home, place: JournalPlace) -> Result<JournalPlace, Failure> {
+    Ok(match home.subject()? {
+        Some(subject) => place.of_subject(&subject),
+        None => place,
+    })
 }
 
 fn filter(matches: &ArgMatches, environment: Environment<'_>) -> Result<AuditFilter, Failure> {

@@ -34,7 +34,12 @@ pub(super) fn run(
     match name {
         "list" => {
             let grants = Grants::of(&home, environment)?;
-            let (all, local) = (known(&tokens, &grants)?, StdioClients::of(&tokens, &grants)?);
+            let (mut all, mut local) =
+                (known(&tokens, &grants)?, StdioClients::of(&tokens, &grants)?);
+            if let Some(subject) = home.subject()? {
+                all.retain_mut(|known| known.leave_only(&subject));
+                local.records.retain(|record| record.subject == subject);
+            }
             if matches.get_flag("json") {
                 let all = all.iter().map(|known| known.to_json(now)).chain(local.to_json());
                 return Ok(owner::write_json(output, &Value::from_iter(all))?);
@@ -44,7 +49,10 @@ pub(super) fn run(
         "show" => {
             let id = text(matches, "id").unwrap_or_default();
             let grants = Grants::of(&home, environment)?;
-            let all = known(&tokens, &grants)?;
+            let mut all = known(&tokens, &grants)?;
+            if let Some(subject) = home.subject()? {
+                all.retain_mut(|known| known.leave_only(&subject));
+            }
             let local = StdioClients::of(&tokens, &grants)?;
             let ids = all.iter().map(|known| known.client.id.as_str());
             let id = beginning::full(id, ids.chain(local.ids()))?;
@@ -61,7 +69,7 @@ pub(super) fn run(
         }
         "end" => {
             let grants = Grants::of(&home, environment)?;
-            let ended = end(matches, environment, (&tokens, &grants), now)?;
+            let ended = end((matches, environment), &home, (&tokens, &grants), now)?;
             Ok(writeln!(
                 output,
                 "{ended}; every server refuses its tokens from the next request on"
@@ -72,23 +80,29 @@ pub(super) fn run(
 }
 
 /// The grants on records that count now.
-struct Grants(HashSet<String>);
+struct Grants {
+    /// `None` where each person has grants of their own: all of them are shown.
+    active: Option<HashSet<String>>,
+}
 
 impl Grants {
     fn of(home: &Home, environment: Environment<'_>) -> Result<Self, Failure> {
         if !home.has_records() {
-            return Ok(Self(HashSet::new()));
+            return Ok(Self { active: Some(HashSet::new()) });
+        }
+        if home.check_named().is_err() {
+            return Ok(Self { active: None });
         }
         let records = home.records(crate::clock::now())?;
         let Owner { services, caller, now } = owner::of_records(records, environment);
         let all = services.grants(&caller)?.into_iter();
         let active = all.filter(|grant| grant.status(now) == GrantStatus::Active);
-        Ok(Self(active.map(|grant| grant.id).collect()))
+        Ok(Self { active: Some(active.map(|grant| grant.id).collect()) })
     }
 
     /// Returns the grant if it counts.
     fn active(&self, grant: Option<String>) -> Option<String> {
-        grant.filter(|grant| self.0.contains(grant))
+        grant.filter(|grant| self.active.as_ref().is_none_or(|active| active.contains(grant)))
     }
 }
 
@@ -127,6 +141,12 @@ fn is_live(authorization: &AuthorizationRecord, now: i64) -> bool {
 }
 
 impl KnownClient {
+    /// Leaves what one person approved; returns whether that is anything.
+    fn leave_only(&mut self, subject: &str) -> bool {
+        self.authorizations.retain(|authorization| authorization.subject == subject);
+        !self.authorizations.is_empty()
+    }
+
     fn live(&self, now: i64) -> impl Iterator<Item = &AuthorizationRecord> {
         self.authorizations.iter().filter(move |authorization| is_live(authorization, now))
     }
@@ -349,14 +369,19 @@ fn ended(approvals: &[&AuthorizationRecord]) -> String {
 
 /// Ends a client, one of its authorizations, or all. Revokes the grants that were made for them.
 fn end(
-    matches: &ArgMatches,
-    environment: Environment<'_>,
+    (matches, environment): (&ArgMatches, Environment<'_>),
+    home: &Home,
     (tokens, grants): (&TokenStore, &Grants),
     now: i64,
 ) -> Result<String, Failure> {
+    let person = home.subject()?;
     let clients = tokens.clients()?;
-    let local = StdioClients::of(tokens, grants)?;
-    let authorizations = tokens.authorizations()?;
+    let mut local = StdioClients::of(tokens, grants)?;
+    let mut authorizations = tokens.authorizations()?;
+    if let Some(person) = &person {
+        local.records.retain(|record| record.subject == *person);
+        authorizations.retain(|found| found.subject == *person);
+    }
     let ids = clients.iter().map(|client| client.id.as_str()).chain(local.ids());
     let ids = ids.chain(authorizations.iter().map(|found| found.id.as_str()));
     let id = text(matches, "id").map(|id| beginning::full(id, ids)).transpose()?;
@@ -367,6 +392,19 @@ fn end(
     let meant: Vec<&AuthorizationRecord> =
         authorizations.iter().filter(|found| found.ended.is_none() && is_meant(found)).collect();
     let ended = match id {
+        // The client may have been let in by others too, whose approvals stay.
+        _ if person.is_some() => {
+            for found in &meant {
+                tokens.end_authorization(&found.id, now)?;
+            }
+            let stdio = local.records.iter().filter(|it| id.is_none_or(|id| it.jti == id));
+            let stdio = stdio.map(|record| tokens.revoke(&record.jti, now));
+            let stdio = stdio.collect::<Result<Vec<_>, _>>()?;
+            match meant.len() + stdio.len() {
+                0 => return Err(unknown(id.unwrap_or_default())),
+                many => format!("{many} approvals have ended{}", ended(&meant)),
+            }
+        }
         Some(id) => {
             let is_known = tokens.end_client(id, now)?
                 || tokens.end_authorization(id, now)?
@@ -389,12 +427,13 @@ fn end(
             format!("all {count} clients have ended{}", ended(&meant))
         }
     };
-    let grants: Vec<String> = meant.iter().filter_map(|found| found.grant.clone()).collect();
-    if !grants.is_empty() {
-        let Owner { services, caller, now } = owner::open(matches, environment)?;
-        for grant in grants {
-            services.revoke_grant(&caller, &grant, now)?;
-        }
+    let has_people = home.has_people()?;
+    for found in meant {
+        let Some(grant) = &found.grant else { continue };
+        let whose = home.clone().about(has_people.then_some(found.subject.as_str()));
+        let records = whose.records(crate::clock::now())?;
+        let Owner { services, caller, now } = owner::of_records(records, environment);
+        services.revoke_grant(&caller, grant, now)?;
     }
     Ok(ended)
 }

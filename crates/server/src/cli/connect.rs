@@ -200,7 +200,9 @@ impl Order {
         client: &ClientRow,
     ) -> Result<Self, Failure> {
         let resolved = settings(matches, environment)?;
-        let records = token::checked(token::records_claim(matches)?, matches, environment)?;
+        let home = Home::open(&resolved.config)?;
+        home.refuse_people("stile connect", "make a token with `stile token --person NAME`")?;
+        let records = token::checked(token::records_claim(matches)?, &home, environment)?;
         let given = token::scopes(matches)?;
         let everything = || Scopes::from_iter([Scope::everything(Verb::Write)]);
         // A token for records needs no scope. Without either, the client gets what a person who
@@ -225,7 +227,6 @@ impl Order {
                 client.title
             )));
         }
-        let home = Home::open(&resolved.config)?;
         let tokens = home.tokens()?;
         let server = found_server::found(&resolved, &home, &tokens)?;
         let audience = token::audience(matches, environment, &home, &tokens)?;
@@ -338,7 +339,7 @@ impl Order {
         let MintRequest { subject, scopes, client, records, .. } = &self.request;
         let grant = match records {
             RecordsClaim::Grant(grant) => Some(grant.to_string()),
-            RecordsClaim::None | RecordsClaim::Owner => None,
+            RecordsClaim::None | RecordsClaim::Owner | RecordsClaim::Import(_) => None,
         };
         token.revoked.is_none()
             && token.expires > now + STAYS
@@ -372,7 +373,8 @@ fn scope_arguments(matches: &ArgMatches, records: &RecordsClaim) -> Vec<String> 
     match records {
         RecordsClaim::Grant(id) => arguments.extend(["--grant".to_owned(), id.to_string()]),
         RecordsClaim::Owner => arguments.push("--owner".to_owned()),
-        RecordsClaim::None => {}
+        // No command line orders a token for an import.
+        RecordsClaim::None | RecordsClaim::Import(_) => {}
     }
     arguments
 }

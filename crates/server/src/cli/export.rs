@@ -3,9 +3,10 @@
 use std::io;
 use std::path::Path;
 
-use stile_import::export::{ExportError, ExportProgress, ExportSelection};
+use stile_import::export::{ExportError, ExportProgress, ExportSelection, ExportSummary};
 use stile_store::files::ExportFolder;
 
+use super::owner::Owner;
 use super::progress::{Progress, Step, Unit};
 use super::{Failure, Invocation, owner};
 
@@ -13,17 +14,32 @@ pub(super) fn run(
     Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
-    let to = owner::text(matches, "to").unwrap_or_default();
-    let folder = ExportFolder::create(Path::new(to)).map_err(|error| match error.kind() {
+    let to = Path::new(owner::text(matches, "to").unwrap_or_default());
+    let chosen = (owner::text(matches, "connection"), owner::text(matches, "stream"));
+    let exported = write(&owner, to, chosen)?;
+    writeln!(output, "exported {} records of {} streams", exported.records, exported.streams)?;
+    Ok(())
+}
+
+/// Makes a folder for an export, unless there is an empty one.
+pub(super) fn new_folder(to: &Path) -> Result<ExportFolder, Failure> {
+    ExportFolder::create(to).map_err(|error| match error.kind() {
         io::ErrorKind::DirectoryNotEmpty => {
+            let to = to.display();
             Failure::Usage(format!("{to} is not empty; name a folder that is new or empty"))
         }
-        _ => Failure::Failed(format!("cannot create {to}: {error}")),
-    })?;
-    let selection = ExportSelection {
-        connection: owner::text(matches, "connection"),
-        stream: owner::text(matches, "stream"),
-    };
+        _ => Failure::Failed(format!("cannot create {}: {error}", to.display())),
+    })
+}
+
+/// Writes the records of the owner into a new folder: those of a connection and a stream, or all.
+pub(super) fn write(
+    owner: &Owner,
+    to: &Path,
+    (connection, stream): (Option<&str>, Option<&str>),
+) -> Result<ExportSummary, Failure> {
+    let folder = new_folder(to)?;
+    let selection = ExportSelection { connection, stream };
     let mut line = Progress::new();
     let exported = stile_import::export::export(
         &owner.services,
@@ -37,10 +53,8 @@ pub(super) fn run(
         },
     );
     line.clear();
-    let exported = exported.map_err(|error| match error {
+    exported.map_err(|error| match error {
         ExportError::Problem(problem) => Failure::from(problem),
         ExportError::Io(_) => Failure::Failed(error.to_string()),
-    })?;
-    writeln!(output, "exported {} records of {} streams", exported.records, exported.streams)?;
-    Ok(())
+    })
 }

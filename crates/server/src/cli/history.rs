@@ -24,10 +24,10 @@ use stile_store::journal::Journal;
 use super::colours::Meaning;
 use super::duration::since_flag;
 use super::home::Home;
+use super::person_folder::with_root_of_person;
 use super::table::{cell, table};
 use super::{
     Failure, Invocation, found_server, local_time, open, owner, process, settings, typed_path,
-    user_name,
 };
 use crate::auth;
 use crate::config::declarations::ROOT;
@@ -54,7 +54,8 @@ impl FilesOwner {
         let resolved = with_served_root(settings(matches, environment)?)?;
         process::log(resolved.config.log);
         let everything = Scopes::from_iter([Verb::Write, Verb::Unguard].map(Scope::everything));
-        let caller = auth::command_line(&user_name(environment), everything, RecordsClaim::None);
+        let user = owner::user(&resolved, environment)?;
+        let caller = auth::command_line(&user, everything, RecordsClaim::None);
         let (open_space, history) = open::open_space_of_owner(&resolved)?;
         let files = OwnerFiles::new(open_space.tools(), history, caller, tool);
         Ok(Self { root: resolved.config.root, files, journal: open_space.journal })
@@ -105,7 +106,8 @@ impl FilesOwner {
 /// Names the folder that is served, or was served with this state, where the command line and the
 /// settings name none. If several were served, the default must be one of them.
 pub(super) fn with_served_root(mut resolved: Resolved) -> Result<Resolved, Failure> {
-    if *resolved.source(&ROOT) != Source::Default {
+    resolved = with_root_of_person(resolved)?;
+    if *resolved.source(&ROOT) != Source::Default || resolved.config.person.is_some() {
         return Ok(resolved);
     }
     let Ok(home) = Home::open_existing(&resolved.config) else { return Ok(resolved) };

@@ -3,17 +3,31 @@
 
 use stile_domain::records::instant::Instant;
 use stile_store::journal::{JournalPlace, SharedJournal};
-use stile_store::postgresql::Database;
-use stile_store::records::{Records, RecordsError};
+use stile_store::postgresql::{Database, DatabaseError, PersonName, Tenant};
+use stile_store::records::Records;
 use stile_store::state::{Revocation, StateDir, StateError, TokenKey, TokenStore};
 
+use super::Failure;
 use crate::config::Config;
+
+/// The issuer of subjects whose tokens `stile token` makes.
+pub(super) const LOCAL_ISSUER: &str = "stile";
 
 /// The state of this server, or of all servers that share a database.
 #[derive(Clone)]
 pub(super) struct Home {
     state: StateDir,
     database: Option<Database>,
+    person: Option<ChosenPerson>,
+    /// The issuer of the subjects of people.
+    issuer: String,
+}
+
+/// The person whom `--person` names.
+#[derive(Clone)]
+struct ChosenPerson {
+    /// A subject, or the identifier of a tenant.
+    name: String,
 }
 
 impl Home {
@@ -31,7 +45,112 @@ impl Home {
     pub(super) fn with(state: StateDir, config: &Config) -> Result<Self, StateError> {
         let address = config.database.as_ref();
         let database = address.map(|address| Database::open(address.reveal())).transpose();
-        Ok(Self { state, database: database? })
+        let person = config.person.clone().map(|name| ChosenPerson { name });
+        let issuer = config.issuer.clone().unwrap_or_else(|| LOCAL_ISSUER.to_owned());
+        Ok(Self { state, database: database?, person, issuer })
+    }
+
+    /// Returns the same for a command about this person, unless `--person` names one.
+    pub(super) fn about(self, name: Option<&str>) -> Self {
+        let name = name.filter(|_| self.database.is_some());
+        let other = || name.map(|name| ChosenPerson { name: name.to_owned() });
+        let person = self.person.clone().or_else(other);
+        Self { person, ..self }
+    }
+
+    /// Returns the issuer of the subjects of people.
+    pub(super) fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    /// Returns whether each person has a space and records of their own in the database.
+    pub(super) fn has_people(&self) -> Result<bool, Failure> {
+        self.database.as_ref().map_or(Ok(false), |database| Ok(database.has_people()?))
+    }
+
+    /// Refuses a command that is for the one owner of a space, where each person has a space.
+    /// `instead` says what does the same for a person.
+    pub(super) fn refuse_people(&self, command: &str, instead: &str) -> Result<(), Failure> {
+        match self.has_people()? {
+            false => Ok(()),
+            true => Err(Failure::Usage(format!(
+                "each person of the database has a space of their own, and `{command}` is for the \
+                 one owner of a space; {instead}"
+            ))),
+        }
+    }
+
+    /// Returns the tenant whom the command is about: the person that `--person` names, or the one
+    /// owner of the database. `None` without a database.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] if there is no such person, or if the database has several people and
+    /// none is named.
+    pub(super) fn tenant(&self) -> Result<Option<Tenant>, Failure> {
+        match (&self.database, &self.person) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => Err(Failure::Usage(
+                "--person is about a person of a database; name the database with --database"
+                    .to_owned(),
+            )),
+            (Some(database), Some(person)) => self.find_person(database, &person.name).map(Some),
+            (Some(database), None) => {
+                self.check_named()?;
+                Ok(Some(database.sole_tenant()?))
+            }
+        }
+    }
+
+    /// Refuses a command that names no person, where each person has records of their own.
+    pub(super) fn check_named(&self) -> Result<(), Failure> {
+        if self.person.is_some() || !self.has_people()? {
+            return Ok(());
+        }
+        Err(Failure::Usage(
+            "each person of the database has a space and records of their own; name one with \
+             --person (`stile person list` shows them); nothing was changed"
+                .to_owned(),
+        ))
+    }
+
+    /// Finds a person by subject, or else by identifier.
+    fn find_person(&self, database: &Database, name: &str) -> Result<Tenant, Failure> {
+        let (issuer, subject) = (self.issuer.clone(), name.to_owned());
+        let by_subject = database.find_person(&PersonName::Subject { issuer, subject })?;
+        let found = match by_subject {
+            None => database.find_person(&PersonName::Id(name.to_owned()))?,
+            found => found,
+        };
+        found.ok_or_else(|| {
+            Failure::Usage(format!(
+                "the database has no person `{}`; `stile person list` shows all, and `stile \
+                 person add` makes one who has not called yet; nothing was changed",
+                name.escape_debug()
+            ))
+        })
+    }
+
+    /// Returns the subject that tokens and sessions of the command's person name; `None` if the
+    /// command names no person.
+    ///
+    /// # Errors
+    /// The errors of [`Home::tenant`]; [`Failure::Usage`] if the person is named by the identifier
+    /// and no token says who that is.
+    pub(super) fn subject(&self) -> Result<Option<String>, Failure> {
+        let Some(person) = &self.person else { return Ok(None) };
+        let tenant = self.tenant()?;
+        let subjects = std::iter::once(person.name.clone()).chain(self.tokens()?.subjects()?);
+        let is_of = |subject: &String| {
+            let found = self.database.as_ref()?.find_tenant(&self.issuer, subject).ok()??;
+            (Some(found) == tenant).then_some(())
+        };
+        let mut found = subjects.filter(|subject| is_of(subject).is_some());
+        found.next().map(Some).ok_or_else(|| {
+            Failure::Usage(
+                "no token says who this person is; name the person by the subject of their tokens"
+                    .to_owned(),
+            )
+        })
     }
 
     /// The state folder, which has what belongs to this server alone.
@@ -99,13 +218,25 @@ impl Home {
         self.database.is_some() || Records::exists(&self.state)
     }
 
-    /// Opens the records of the owner.
-    pub(super) fn records(&self, now: Instant) -> Result<Records, RecordsError> {
-        match &self.database {
-            Some(database) => {
-                Records::open_at(&self.state, database, &database.sole_tenant()?, now)
-            }
-            None => Records::open(&self.state, now),
+    /// Opens the records of the owner, or of the person whom the command is about.
+    pub(super) fn records(&self, now: Instant) -> Result<Records, Failure> {
+        match self.tenant()? {
+            Some(tenant) => self.records_of(&tenant, now),
+            None => Ok(Records::open(&self.state, now)?),
         }
+    }
+
+    /// Opens the records of a tenant of the database.
+    pub(super) fn records_of(&self, tenant: &Tenant, now: Instant) -> Result<Records, Failure> {
+        match &self.database {
+            Some(database) => Ok(Records::open_at(&self.state, database, tenant, now)?),
+            None => Err(Failure::Failed("there is no database".to_owned())),
+        }
+    }
+}
+
+impl From<DatabaseError> for Failure {
+    fn from(error: DatabaseError) -> Self {
+        Self::Failed(error.to_string())
     }
 }

@@ -6,8 +6,8 @@ use stile_domain::hash::hex;
 use stile_store::postgresql::PersonName;
 use stile_store::store_copy::{CopyError, CopyStep, StoreAddress, StoreCopy, TableChecksum};
 
-use super::open::{NOTES, STATE};
-use super::open_people::LOCAL_ISSUER;
+use super::home::LOCAL_ISSUER;
+use super::person_folder::{NOTES, STATE};
 use super::progress::{Progress, Step, Unit};
 use super::table::table;
 use super::{Failure, Invocation, owner};

@@ -16,6 +16,7 @@ mod colours;
 mod config;
 mod connect;
 mod connections;
+mod database;
 mod declare;
 mod doctor;
 mod duration;
@@ -44,6 +45,8 @@ mod open;
 mod open_people;
 mod owner;
 mod owner_account;
+mod person;
+mod person_folder;
 mod process;
 mod progress;
 mod records;
@@ -229,6 +232,8 @@ fn run(
         "restore" => history::restore,
         "undo" => undo::run,
         "space" => space::run,
+        "person" => person::run,
+        "database" => database::run,
         "update" => update::run,
         // Clap refuses every other command.
         _ => return Ok(()),
@@ -313,7 +318,9 @@ mod tests {
              backup, restore-backup, migrate-store, grant, grant create, grant list, grant show, grant revoke, \
              audit, audit verify, activity, history, show, diff, restore, undo, space, space adopt, sign-in, client, \
              client list, client show, client add, client end, owner, owner password, \
-             owner passkeys, owner sessions, owner sign-out, owner remove-passkey, config";
+             owner passkeys, owner sessions, owner sign-out, owner remove-passkey, person, \
+             person list, person show, person add, person export, person remove, database, \
+             database restored, config";
         for command in commands.split(", ") {
             insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
         }

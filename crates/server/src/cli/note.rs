@@ -12,7 +12,7 @@ use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_tools::answer::Answer;
 use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
-use super::{Failure, Invocation, history, open, owner, process, settings, typed_path, user_name};
+use super::{Failure, Invocation, history, open, owner, process, settings, typed_path};
 use crate::auth;
 use crate::config::Environment;
 
@@ -51,7 +51,8 @@ fn call(tool: &str, matches: &ArgMatches, environment: Environment<'_>) -> Resul
         _ => typed.to_owned(),
     };
     let everything = Scopes::from_iter([Verb::Read, Verb::Unguard].map(Scope::everything));
-    let principal = auth::command_line(&user_name(environment), everything, RecordsClaim::None);
+    let user = owner::user(&resolved, environment)?;
+    let principal = auth::command_line(&user, everything, RecordsClaim::None);
     process::log(resolved.config.log);
     let open_space = open::open_space_to_read(&resolved.config)?;
     let (tools, caller) = (open_space.tools(), Caller::local(principal));

@@ -24,6 +24,7 @@ use stile_tools::space::SpaceTools;
 
 use super::Failure;
 use super::home::Home;
+use super::person_folder::{NOTES, PersonFolder, STATE};
 use crate::clock;
 use crate::config::declarations::{HISTORY, HISTORY_BYTES, HISTORY_DAYS, ROOT};
 use crate::config::{Config, HistoryMode, Resolved, Setting, Source, YesNo};
@@ -74,11 +75,16 @@ pub(super) fn open_space_of_owner(
             "{root} is not a folder; name the one that was served"
         )));
     }
-    let history = Arc::new(History::open(home.state(), &config.root, settings_of(config))?);
+    let of_person = PersonFolder::of(&home, config)?;
+    let state = match &of_person {
+        Some(folder) => StateDir::open_existing(&folder.state())?,
+        None => home.state().clone(),
+    };
+    let history = Arc::new(History::open(&state, &config.root, settings_of(config))?);
     for line in disagreements(resolved, &history.settings()) {
         writeln!(io::stderr(), "note: {line}")?;
     }
-    let space = open_space_in(config, home.state(), Some(Arc::clone(&history)), &journal)?;
+    let space = open_space_in(config, &state, Some(Arc::clone(&history)), &journal)?;
     let kept = Some(Arc::clone(&history));
     Ok((OpenSpace { space, journal, history: kept, served: None }, history))
 }
@@ -114,20 +120,15 @@ pub(super) fn open_space_of_person(
     folder: &Path,
     journal: &Arc<Journal>,
     history: Option<&ServerSettings>,
-) -> Result<Space, Failure> {
+) -> Result<(Space, Option<Arc<History>>), Failure> {
     // Makes the folder for the user of this program alone.
     StateDir::open(folder)?;
     let config = Config { root: folder.join(NOTES), ..config.clone() };
     let state = StateDir::open(&folder.join(STATE))?;
     create_space_folder(&config.root)?;
     let history = open_history(&config, &state, history)?;
-    open_space_in(&config, &state, history, journal)
+    Ok((open_space_in(&config, &state, history.clone(), journal)?, history))
 }
-
-/// The name of the space in the folder of a person.
-pub(super) const NOTES: &str = "notes";
-/// The name of the folder beside it, which has the history.
-pub(super) const STATE: &str = "state";
 
 /// The name of the folder in the state folder with what recovers appends after a kill.
 const APPENDS: &str = "appends";

@@ -6,18 +6,29 @@ use std::sync::Arc;
 use stile_records::RecordService;
 use stile_store::journal::Journal;
 use stile_store::postgresql::Tenant;
-use stile_store::records::Records;
 use stile_tools::space::SpaceTools;
 
-use super::home::Home;
+use super::home::{Home, LOCAL_ISSUER};
+use super::person_folder::NOTES;
 use super::{Failure, open};
+use crate::auth::LocalTokenIssuer;
 use crate::clock;
 use crate::config::{Config, Resolved, SpaceRecords};
-use crate::people::{OpenService, People, Unavailable};
+use crate::owned_space::OwnedSpace;
+use crate::people::{OpenPerson, People, Person, Unavailable};
 use crate::service::Service;
 
-/// The issuer of subjects whose tokens `stile token` makes.
-pub(super) const LOCAL_ISSUER: &str = "stile";
+/// What the services of all people have in common.
+pub(super) struct Everybody {
+    /// The journal of this server.
+    pub(super) journal: Arc<Journal>,
+    /// What is served to nobody, and has the resources that all callers share.
+    pub(super) service: Service,
+    /// Whether people have the note tools.
+    pub(super) has_note_tools: bool,
+    /// What makes tokens of grants; `None` where an identity provider makes all tokens.
+    pub(super) tokens: Option<Arc<LocalTokenIssuer>>,
+}
 
 /// Where the people of a server have their spaces.
 pub(super) struct PeopleFolder {
@@ -52,26 +63,30 @@ impl PeopleFolder {
 
     /// Returns the settings with the operator's own space as the root. It is served to nobody else.
     pub(super) fn with_own_root(&self, resolved: &Resolved) -> Result<Resolved, Failure> {
-        let tenant = self.tenant(None)?;
+        let tenant = self.own_tenant()?;
         let mut resolved = resolved.clone();
-        resolved.config.root = self.folder.join(tenant.id()).join(open::NOTES);
-        stile_store::state::create_space_folder(&resolved.config.root)?;
+        resolved.config.root = self.folder.join(tenant.id()).join(NOTES);
+        stile_store::state::create_space_folder(&resolved.config.root).map_err(|error| {
+            let folder = self.folder.display();
+            Failure::Failed(format!(
+                "cannot make a folder in {folder}: {error}; --spaces names a folder to which the \
+                 user of the server may write"
+            ))
+        })?;
         Ok(resolved)
     }
 
-    /// Returns the people, whose services share what `everybody` shares.
-    pub(super) fn people(
-        self,
-        resolved: &Resolved,
-        journal: &Arc<Journal>,
-        everybody: &Service,
-        has_note_tools: bool,
-    ) -> Arc<People> {
-        let (resolved, journal, everybody) =
-            (resolved.clone(), Arc::clone(journal), everybody.clone());
-        let open: OpenService = Box::new(move |subject| {
-            let opened = self.open(&resolved, &journal, &everybody, subject, has_note_tools);
-            opened.map_err(|failure| {
+    /// Returns the operator's own records, which are served to nobody.
+    pub(super) fn own_records(&self, journal: &Arc<Journal>) -> Result<RecordService, Failure> {
+        let records = self.home.records_of(&self.own_tenant()?, clock::now())?;
+        Ok(RecordService::new(records).with_journal(Arc::clone(journal)))
+    }
+
+    /// Returns the people.
+    pub(super) fn people(self, resolved: &Resolved, everybody: Everybody) -> Arc<People> {
+        let resolved = resolved.clone();
+        let open: OpenPerson = Box::new(move |subject| {
+            self.open(&resolved, &everybody, subject).map_err(|failure| {
                 tracing::error!(target: "stile::people", ?failure, "a space was not opened");
                 Unavailable
             })
@@ -82,37 +97,53 @@ impl PeopleFolder {
     fn open(
         &self,
         resolved: &Resolved,
-        journal: &Arc<Journal>,
-        everybody: &Service,
+        everybody: &Everybody,
         subject: &str,
-        has_note_tools: bool,
-    ) -> Result<Service, Failure> {
+    ) -> Result<Person, Failure> {
         let (config, history) = (&resolved.config, open::server_settings(resolved));
-        let tenant = self.tenant(Some(subject))?;
+        let journal = &everybody.journal;
+        let tenant = self.tenant(subject)?;
         let folder = self.folder.join(tenant.id());
-        let space = open::open_space_of_person(config, &folder, journal, history.as_ref())?;
+        let (space, history) =
+            open::open_space_of_person(config, &folder, journal, history.as_ref())?;
         let tools = SpaceTools::new(space, Arc::clone(journal));
-        let tools = if has_note_tools { tools } else { tools.without_note_tools() };
-        let records = match self.home.database() {
-            Some(database) => Records::open_at(self.home.state(), database, &tenant, clock::now())?,
-            None => return Err(Failure::Failed("there is no database".to_owned())),
+        let tools = match everybody.has_note_tools {
+            true => tools,
+            false => tools.without_note_tools(),
         };
+        let owned = OwnedSpace::new(
+            (folder.join(NOTES), self.home.state().clone()),
+            tools.clone(),
+            history,
+            self.home.journal().of_subject(subject),
+        );
+        let records = self.home.records_of(&tenant, clock::now())?;
         let records = RecordService::new(records).with_journal(Arc::clone(journal));
-        let shares = Arc::clone(everybody.shares());
+        let records = match &everybody.tokens {
+            Some(tokens) => records.with_token_issuer(Arc::new(tokens.for_person(subject))),
+            None => records,
+        };
+        let shares = Arc::clone(everybody.service.shares());
         let service = open::service_with(config, tools, journal, Some(records), shares);
-        let texts = everybody.owner_texts().clone();
-        Ok(service.with_owner_texts(texts).with_metrics(Arc::clone(everybody.metrics())))
+        let service = service
+            .with_owner_texts(everybody.service.owner_texts().clone())
+            .with_metrics(Arc::clone(everybody.service.metrics()));
+        Ok(Person { service, owned: Some(owned) })
     }
 
-    /// Returns the tenant of a subject, or of the operator.
-    fn tenant(&self, subject: Option<&str>) -> Result<Tenant, Failure> {
-        let Some(database) = self.home.database() else {
-            return Err(Failure::Failed("there is no database".to_owned()));
-        };
-        let tenant = match subject {
-            Some(subject) => database.tenant_of(&self.issuer, subject),
-            None => database.sole_tenant(),
-        };
-        tenant.map_err(|error| Failure::Failed(error.to_string()))
+    /// Returns the tenant of a subject.
+    fn tenant(&self, subject: &str) -> Result<Tenant, Failure> {
+        let Some(database) = self.home.database() else { return Err(no_database()) };
+        Ok(database.tenant_of(&self.issuer, subject)?)
     }
+
+    /// Returns the tenant of the operator.
+    fn own_tenant(&self) -> Result<Tenant, Failure> {
+        let Some(database) = self.home.database() else { return Err(no_database()) };
+        Ok(database.operators_tenant()?)
+    }
+}
+
+fn no_database() -> Failure {
+    Failure::Failed("there is no database".to_owned())
 }

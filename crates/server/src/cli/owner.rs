@@ -24,7 +24,7 @@ use super::home::Home;
 use super::{Failure, settings, user_name};
 use crate::auth;
 use crate::clock;
-use crate::config::Environment;
+use crate::config::{Environment, Resolved};
 
 /// The largest JSON file that is read, a declaration or a grant.
 const MAX_FILE_BYTES: u64 = MAX_DOCUMENT_BYTES;
@@ -38,14 +38,31 @@ pub(super) struct Owner {
 
 /// Opens the records of the state folder.
 pub(super) fn open(matches: &ArgMatches, environment: Environment<'_>) -> Result<Owner, Failure> {
-    let home = Home::open(&settings(matches, environment)?.config)?;
-    Ok(of_records(home.records(clock::now())?, environment))
+    let resolved = settings(matches, environment)?;
+    let records = Home::open(&resolved.config)?.records(clock::now())?;
+    Ok(of_user(records, &user(&resolved, environment)?))
 }
 
 /// Makes the owner's session with a database of records.
 pub(super) fn of_records(records: Records, environment: Environment<'_>) -> Owner {
-    let caller = auth::command_line(&user_name(environment), Scopes::none(), RecordsClaim::Owner);
+    of_user(records, &user_name(environment))
+}
+
+fn of_user(records: Records, user: &str) -> Owner {
+    let caller = auth::command_line(user, Scopes::none(), RecordsClaim::Owner);
     Owner { services: RecordService::new(records), caller, now: clock::now() }
+}
+
+/// Returns for whom a command acts: the person whom it names, or the user who started it.
+pub(super) fn user(resolved: &Resolved, environment: Environment<'_>) -> Result<String, Failure> {
+    match &resolved.config.person {
+        None => Ok(user_name(environment)),
+        // A person whom no token names yet is known by what the command calls them.
+        Some(name) => {
+            let subject = Home::open(&resolved.config)?.subject().ok().flatten();
+            Ok(subject.unwrap_or_else(|| name.clone()))
+        }
+    }
 }
 
 /// Returns a value as JSON in lines, in which characters that are not seen are escaped.

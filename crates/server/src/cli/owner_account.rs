@@ -20,6 +20,10 @@ pub(super) fn run(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let Some((name, matches)) = matches.subcommand() else { return Ok(()) };
+    if matches!(name, "password" | "passkeys" | "remove-passkey") {
+        let instead = "make a link for a person with `stile sign-in --person NAME`";
+        home(matches, environment)?.refuse_people(&format!("stile owner {name}"), instead)?;
+    }
     let tokens = open(matches, environment)?;
     match name {
         "password" if matches.get_flag("remove") => {
@@ -88,7 +92,11 @@ pub(super) fn run(
 }
 
 fn open(matches: &ArgMatches, environment: Environment<'_>) -> Result<TokenStore, Failure> {
-    Ok(Home::open(&settings(matches, environment)?.config)?.tokens()?)
+    Ok(home(matches, environment)?.tokens()?)
+}
+
+fn home(matches: &ArgMatches, environment: Environment<'_>) -> Result<Home, Failure> {
+    Ok(Home::open(&settings(matches, environment)?.config)?)
 }
 
 fn passkey_table(passkeys: &[Passkey], colours: Colours) -> String {

@@ -12,9 +12,7 @@ use stile_tools::answer::Answer;
 use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
 use super::colours::{Colours, Meaning};
-use super::{
-    Failure, Invocation, history, local_time, open, owner, process, settings, typed_path, user_name,
-};
+use super::{Failure, Invocation, history, local_time, open, owner, process, settings, typed_path};
 use crate::auth;
 
 /// How many answers that are not finished the command waits for. Each takes two seconds at most.
@@ -46,7 +44,8 @@ pub(super) fn run(
         members.insert("limit".to_owned(), limit.parse::<u64>().map_err(|_| wrong())?.into());
     }
     let everything = Scopes::from_iter([Verb::Read, Verb::Unguard].map(Scope::everything));
-    let principal = auth::command_line(&user_name(environment), everything, RecordsClaim::None);
+    let user = owner::user(&resolved, environment)?;
+    let principal = auth::command_line(&user, everything, RecordsClaim::None);
     let open_space = open::open_space_to_read(&resolved.config)?;
     let tools = open_space.tools();
     let caller = Caller { names: Spelling::Dotted.into(), ..Caller::local(principal) };

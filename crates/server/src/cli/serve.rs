@@ -24,7 +24,7 @@ use super::home::Home;
 use super::identity_provider::IdentityProvider;
 use super::notify::Notifier;
 use super::open::OpenSpace;
-use super::open_people::PeopleFolder;
+use super::open_people::{Everybody, PeopleFolder};
 use super::settings_files::{http_client, public_https};
 use super::welcome::Pages;
 use super::{Failure, http_server, open, process, space, user_name, welcome};
@@ -42,7 +42,7 @@ use crate::service::Service;
 use crate::sign_in::client_documents::ClientDocuments;
 use crate::sign_in::record_access::OwnedRecords;
 use crate::sign_in::routes::routes;
-use crate::sign_in::settings::{AuthorizationServer, FolderLister, SignInSettings};
+use crate::sign_in::settings::{AuthorizationServer, FolderLister, Owners, SignInSettings};
 
 const REPLACES_ANOTHER: &str = "this is another folder than the one that was served from this path \
     before, so it is a space of its own: tokens of the other folder are refused here. If it is the \
@@ -64,6 +64,10 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     process::log(config.log);
     process::raise_file_limit();
     let texts = open::owner_texts(config)?;
+    if config.person.is_some() {
+        let why = "a server serves all people; --person is for commands about one of them";
+        return Err(Failure::Usage(why.to_owned()));
+    }
     let home = Home::open(config)?;
     let issuer = provider.as_ref().map(|provider| provider.issuer.as_str());
     let people = PeopleFolder::of(config, &home, issuer)?;
@@ -87,15 +91,23 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
         Some(_) if config.sign_in_client.is_none() => None,
         _ => Some(LocalTokens::open(&home, config)?),
     };
-    let records = open::open_records(&home, &journal)?;
+    let records = match &people {
+        Some(people) => people.own_records(&journal)?,
+        None => open::open_records(&home, &journal)?,
+    };
     let records = match &local {
         Some(local) if provider.is_none() => records.with_token_issuer(local.issuer()),
         _ => records,
     };
     let notes = served_notes(config, home.state(), &records, &space, environment)?;
     let service = open::service(config, tools, &journal, Some(records)).with_owner_texts(texts);
-    let people =
-        people.map(|people| people.people(resolved, &journal, &service, provider.is_none()));
+    let everybody = || Everybody {
+        journal: Arc::clone(&journal),
+        service: service.clone(),
+        has_note_tools: provider.is_none(),
+        tokens: local.as_ref().map(LocalTokens::issuer),
+    };
+    let people = people.map(|people| people.people(resolved, everybody()));
     let notifier = Notifier::new(environment);
     let fleet = match home.database() {
         Some(_) => Some(Fleet::new(Arc::new(home.tokens()?))),
@@ -249,6 +261,7 @@ impl LocalTokens {
             audience: self.space.audience.clone(),
             verifier: Arc::clone(&self.verifier),
             clock: wall_clock,
+            person: None,
         })
     }
 }
@@ -281,12 +294,18 @@ fn sign_in_routes(
         return Ok(None);
     }
     let Some(space) = service.space() else { return Ok(None) };
-    // The pages show the records of one owner, whom no identity provider signs in.
-    let has_one_owner = provider.is_none() && options.people.is_none();
-    let records = service.records().filter(|_| has_one_owner).cloned().map(|service| {
-        let owner = local_user(user, Scopes::none(), RecordsClaim::Owner);
-        OwnedRecords { service, owner }
-    });
+    let owners = match &options.people {
+        Some(people) => Owners::Each(Arc::clone(people)),
+        None => {
+            // The pages show the records of one owner, whom no identity provider signs in.
+            let records = service.records().filter(|_| provider.is_none());
+            let records = records.cloned().map(|service| {
+                let owner = local_user(user, Scopes::none(), RecordsClaim::Owner);
+                OwnedRecords { service, owner }
+            });
+            Owners::One { records, space: owned.map(Box::new) }
+        }
+    };
     let documents = match (&config.public_url, config.client_documents) {
         (Some(_), YesNo::Yes) => Some(ClientDocuments::new(public_https()?)),
         _ => None,
@@ -301,8 +320,7 @@ fn sign_in_routes(
         audience: local.space.audience.clone(),
         public_url: config.public_url.clone(),
         verifier: Arc::clone(&local.verifier),
-        records,
-        owned,
+        owners,
         folders: folder_lister(space.clone(), options.people.clone(), user),
         access_life: Duration::from_secs(access_seconds),
         documents,
@@ -356,7 +374,11 @@ async fn serve_local(
     let on_listening = |address| {
         let note = local.note(&resolved.config, address);
         let pages = if has_pages { Pages::Offered } else { Pages::None };
-        welcome::print_welcome(resolved, environment, (minter, pages), space, address);
+        match resolved.config.spaces {
+            // Nobody sits at a terminal as one of several people, so none gets a token there.
+            Some(_) => http_server::print_address(&resolved.config, address),
+            None => welcome::print_welcome(resolved, environment, (minter, pages), space, address),
+        }
         notifier.ready();
         note
     };

@@ -1,6 +1,7 @@
 //! `stile page`, or `stile sign-in`: prints a link that opens the owner's page, once, and its code.
 
 use stile_domain::percent::encode_component;
+use stile_domain::unseen::shown;
 use stile_store::state::TokenStore;
 
 use super::home::Home;
@@ -22,13 +23,19 @@ pub(super) fn run(
         Some(address) => address.to_owned(),
         None => origin(&resolved, &home)?,
     };
-    let link = new_link(&tokens, &origin, &user_name(environment))?;
+    home.check_named()?;
+    let user = home.subject()?.unwrap_or_else(|| user_name(environment));
+    let link = new_link(&tokens, &origin, &user)?;
     // A script that reads the link finds nothing else on standard output.
     writeln!(output, "{}", link.address())?;
     let (page, code) = (&link.page, link.code.reveal());
+    let whose = match &resolved.config.person {
+        Some(_) => format!("the name of {}", shown(&user)),
+        None => "your name".to_owned(),
+    };
     owner::print_to_stderr(&format!(
         "Open the link in a browser, or open {page} and paste this code:\n\n  {code}\n\nBoth \
-         work once between them, for ten minutes. Whoever has one can decide in your name."
+         work once between them, for ten minutes. Whoever has one can decide in {whose}."
     ))?;
     Ok(())
 }

@@ -29,6 +29,7 @@ pub(super) fn run(
     process::log(resolved.config.log);
     let texts = open::owner_texts(&resolved.config)?;
     let (home, open_space) = open::open_space(resolved)?;
+    home.refuse_people("stile stdio", "serve people over HTTP with `stile serve --spaces`")?;
     let tokens = Arc::new(home.tokens()?);
     let rights = StdioRights {
         subject: user_name(environment),

@@ -21,7 +21,7 @@ use super::{
     user_name,
 };
 use crate::auth::{MintError, MintRequest, Minter};
-use crate::clock::{unix_seconds, wall_clock};
+use crate::clock::{self, unix_seconds, wall_clock};
 use crate::config::declarations::ROOT;
 use crate::config::{Environment, Source};
 
@@ -31,8 +31,10 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("list", matches)) => {
-            let store = home(matches, environment)?.tokens()?;
-            let (tokens, spaces) = (store.list()?, store.spaces()?);
+            let home = home(matches, environment)?;
+            let (store, subject) = (home.tokens()?, home.subject()?);
+            let (mut tokens, spaces) = (store.list()?, store.spaces()?);
+            tokens.retain(|token| subject.as_ref().is_none_or(|named| *named == token.subject));
             let now = unix_seconds(wall_clock());
             let text = match matches.get_flag("json") {
                 true => json_list(&tokens, &spaces, now),
@@ -64,9 +66,9 @@ pub(super) fn run(
             }
         }
         _ => {
-            let mut order = order(matches, environment)?;
-            order.records = checked(order.records, matches, environment)?;
-            let home = home(matches, environment)?;
+            let home = home(matches, environment)?.about(owner::text(matches, "user"));
+            let mut order = order(matches, environment, &home)?;
+            order.records = checked(order.records, &home, environment)?;
             let (key, tokens) = (home.key()?, home.tokens()?);
             let audience = audience(matches, environment, &home, &tokens)?;
             let folder = folder_of(matches, environment, &tokens, &audience)?;
@@ -166,7 +168,11 @@ a token without a scope would allow nothing; say what it is for, as in
 
 or for records with --owner or --grant; `stile token --help` explains all of them";
 
-fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<MintRequest, Failure> {
+fn order(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    home: &Home,
+) -> Result<MintRequest, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     let records = records_claim(matches)?;
     let scopes = match scopes(matches)? {
@@ -181,7 +187,13 @@ fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<MintReque
             "--expires: `{expires}` is not a duration such as 45s, 90m, 12h or 30d"
         ))
     })?;
-    let subject = text("user").unwrap_or_else(|| user_name(environment));
+    let subject = match text("user") {
+        Some(user) => user,
+        None => {
+            home.check_named()?;
+            home.subject()?.unwrap_or_else(|| user_name(environment))
+        }
+    };
     Ok(MintRequest { subject, scopes, client: text("client"), records, life })
 }
 
@@ -237,11 +249,11 @@ pub(super) fn records_claim(matches: &ArgMatches) -> Result<RecordsClaim, Failur
 /// Returns the claim with the whole identifier of a grant that its beginning named.
 pub(super) fn checked(
     claim: RecordsClaim,
-    matches: &ArgMatches,
+    home: &Home,
     environment: Environment<'_>,
 ) -> Result<RecordsClaim, Failure> {
     let RecordsClaim::Grant(id) = &claim else { return Ok(claim) };
-    let owner = owner::open(matches, environment)?;
+    let owner = owner::of_records(home.records(clock::now())?, environment);
     let found = grant::find(&owner, id)?;
     let (id, status) = (&found.id, found.status(owner.now));
     if status != GrantStatus::Active {

@@ -33,6 +33,8 @@ const HTTP: &[CommandGroup] = &[Serve, Gateway];
 /// The commands that need to know where a server is.
 const ADDRESS: &[CommandGroup] = &[Serve, Gateway, Connect];
 const RECORD_TOOLS: &[CommandGroup] = &[Serve, Stdio, Mcp];
+/// The commands of an operator that are about one of several people.
+const PEOPLE: &[CommandGroup] = &[Note, Token, Records, History];
 
 declare_settings! {
     /// Keep keys, tokens and the journal in this folder. It must lie outside the space.
@@ -49,14 +51,18 @@ declare_settings! {
     /// holds the records, tokens and sign-in in place of the state folder. Name it in the
     /// environment where other users of the machine can see command lines.
     DATABASE: Option<DatabaseAddress> = Flag("database", "ADDRESS"), database_address,
-        for &[Serve, Stdio, Gateway, Token, Connect, Records, History];
+        for &[Serve, Stdio, Gateway, Note, Token, Connect, Records, History];
 
     /// The folder that agents are let into.
     ROOT: PathBuf = Positional("root", "ROOT"), path, default Text("~/stile"), for SPACE;
 
     /// Give each person a space of their own in this folder, which all servers of `--database` can
     /// reach, in place of ROOT. A person is the verified subject of a token.
-    SPACES: Option<PathBuf> = Flag("spaces", "DIR"), optional_path, for &[Serve];
+    SPACES: Option<PathBuf> = Flag("spaces", "DIR"), optional_path, for &[Serve, Note, History];
+
+    /// The person of `--database` whom the command is about: the subject of the person's tokens, or
+    /// the identifier that `stile person list` shows.
+    PERSON: Option<String> = Flag("person", "NAME"), text, for PEOPLE;
 
     /// Keep the lines of the journal for this many days, or for `ever`. A file of the journal is
     /// removed when its last line is older.
@@ -214,7 +220,8 @@ declare_settings! {
     JWKS: Option<String> = Flag("jwks", "URL"), trusted_url, for HTTP;
 
     /// The `iss` of the identity provider's tokens.
-    ISSUER: Option<String> = Flag("issuer", "ISS"), text, for HTTP;
+    ISSUER: Option<String> = Flag("issuer", "ISS"), text,
+        for &[Serve, Gateway, Note, Token, Records, History];
 
     /// The `aud` of the identity provider's tokens: this server's address, as in
     /// `https://notes.example.org/mcp`; left out, it is made from the public URL.

@@ -97,7 +97,7 @@ impl McpEndpoint {
     ) -> Self {
         let sessions = Sessions::new(options.sessions_per_subject, options.session_idle)
             .kept_by(options.kept_sessions.clone());
-        let everybody = Arc::new(Person { service });
+        let everybody = Arc::new(Person { service, owned: None });
         Self { everybody, admission, streamable, subscriptions, sessions, options }
     }
 

@@ -389,8 +389,19 @@ impl Connection {
     async fn serve_routes(self, stream: impl AsyncRead + AsyncWrite + Unpin, scheme: Scheme) {
         let peer = ConnectedPeer { address: self.address, scheme };
         let (edge, state) = (Arc::clone(&self.edge), Arc::clone(&self.state));
-        let answer =
-            move |request| Arc::clone(&edge).answer(Arc::clone(&state), peer.clone(), request);
+        let stop = self.stop.clone();
+        let answer = move |request| {
+            let answer = Arc::clone(&edge).answer(Arc::clone(&state), peer.clone(), request);
+            let stop = stop.clone();
+            async move {
+                let response = answer.await?;
+                // A server that stops answers nothing more on this connection.
+                Ok(match stop.is_cancelled() {
+                    true => responses::closing(response),
+                    false => response,
+                })
+            }
+        };
         self.serve(stream, answer).await;
     }
 

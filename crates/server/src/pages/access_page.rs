@@ -6,7 +6,7 @@ use http::Response;
 use stile_domain::scope::{Scopes, Verb};
 use stile_store::state::{AuthorizationRecord, StateError};
 
-use super::access_rows::{self, MAX_RIGHTS, may_end};
+use super::access_rows::{self, MAX_RIGHTS, is_own, may_end};
 use super::access_view::{AccessView, KEPT_FIELD};
 use super::browser_session::BrowserSession;
 use super::frame::{ACCESS_PATH, redirect};
@@ -50,11 +50,8 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
 pub fn end(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     changed(server, request, |visit| {
         let session = visit.session;
-        let id = visit.text("id");
-        if find(server, session, id)?.is_none() {
-            return Ok("gone");
-        }
-        server.tokens().end_authorization(id, server.now())?;
+        let Some(found) = find(server, session, visit.text("id"))? else { return Ok("gone") };
+        server.end_authorization(&found)?;
         Ok("ended")
     })
 }
@@ -63,11 +60,11 @@ pub fn end(server: &AuthorizationServer, request: &WebRequest) -> Response<Body>
 pub fn narrow(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     changed(server, request, |visit| {
         let (form, session) = (visit.parameters, visit.session);
-        let (id, now) = (visit.text("id"), visit.now);
+        let id = visit.text("id");
         let Some(record) = find(server, session, id)? else { return Ok("gone") };
         let kept = kept_scopes(&Scopes::from_claim(&record.scopes), form);
         if !kept.iter().any(|scope| scope.verb().is_right()) && record.grant.is_none() {
-            server.tokens().end_authorization(id, now)?;
+            server.end_authorization(&record)?;
             return Ok("ended");
         }
         let found = server.tokens().narrow_authorization(id, &kept.to_string())?;
@@ -80,7 +77,8 @@ pub fn revoke_token(server: &AuthorizationServer, request: &WebRequest) -> Respo
     changed(server, request, |visit| {
         let session = visit.session;
         let jti = visit.text("jti");
-        if !session.administers() {
+        let found = server.tokens().find(jti)?;
+        if !found.is_some_and(|token| session.administers() || is_own(session, &token)) {
             return Ok("gone");
         }
         match server.tokens().revoke(jti, server.now()) {
@@ -94,10 +92,8 @@ pub fn revoke_token(server: &AuthorizationServer, request: &WebRequest) -> Respo
 /// Revokes a grant on records.
 pub fn revoke_grant(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     changed(server, request, |visit| {
-        let session = visit.session;
-        let records = server.settings.records.as_ref().filter(|_| session.administers());
-        let Some(records) = records else { return Ok("gone") };
-        let owner = signed_in_owner(&session.subject);
+        let Some(records) = visit.records() else { return Ok("gone") };
+        let owner = signed_in_owner(&visit.session.subject);
         let id = visit.text("id");
         let revoked = records.service.revoke_grant(&owner, id, crate::clock::now());
         match revoked {

@@ -81,7 +81,9 @@ fn digest(visit: &Visit<'_>) -> Result<Option<std::sync::Arc<Digest>>, PageError
 /// Returns the requests that wait for the owner.
 fn waiting(visit: &Visit<'_>) -> Vec<WaitingRow> {
     let server = visit.server;
-    if visit.owned().is_none() {
+    // A request is for whoever decides it. Where there are several people, a person learns of one
+    // only from the client that asks.
+    if visit.owned().is_none() || visit.session.is_one_of_people {
         return Vec::new();
     }
     let handles = server.pending.waiting(Moment::now());
@@ -114,7 +116,7 @@ fn clients(
         }
     }
     let grants = grants(visit)?;
-    let sees_grants = session.administers() && server.settings.records.is_some();
+    let sees_grants = visit.records().is_some();
     let counts = |id: &String| !sees_grants || grants.iter().any(|grant| grant.id == *id);
     let (mut rows, mut ended) = (Vec::new(), Vec::new());
     for mut record in tokens.authorizations()?.into_iter().filter(|it| may_end(session, it)) {
@@ -129,8 +131,9 @@ fn clients(
         rows.push(authorization_row(record, &hosts(&redirects), used));
     }
     let by_command = tokens.list()?.into_iter().rev();
+    let may_see = |token: &TokenRecord| session.administers() || is_own(session, token);
     let by_command =
-        by_command.filter(|token| session.administers() && !of_tokens.contains_key(&token.jti));
+        by_command.filter(|token| may_see(token) && !of_tokens.contains_key(&token.jti));
     for mut token in by_command {
         let name = token.client.as_deref().unwrap_or(&token.subject);
         if let Some(row) = ended_row(name, token.revoked, token.expires, now) {
@@ -212,10 +215,8 @@ fn warnings(row: &ClientRow, now: i64) -> Vec<String> {
 
 /// Returns the grants that count.
 fn grants(visit: &Visit<'_>) -> Result<Vec<GrantRecord>, PageError> {
-    let session = visit.session;
-    let records = visit.server.settings.records.as_ref().filter(|_| session.administers());
-    let Some(records) = records else { return Ok(Vec::new()) };
-    let owner = signed_in_owner(&session.subject);
+    let Some(records) = visit.records() else { return Ok(Vec::new()) };
+    let owner = signed_in_owner(&visit.session.subject);
     let mut grants =
         records.service.grants(&owner).map_err(|problem| PageError::logged(&problem))?;
     grants.retain(|grant| grant.status(crate::clock::now()) == GrantStatus::Active);
@@ -225,6 +226,11 @@ fn grants(visit: &Visit<'_>) -> Result<Vec<GrantRecord>, PageError> {
 /// Returns whether a person sees an authorization and may end it: their own, or all.
 pub(super) fn may_end(session: &BrowserSession, record: &AuthorizationRecord) -> bool {
     session.administers() || record.subject == session.subject
+}
+
+/// Returns whether a token that a command made is for a person who owns a space.
+pub(super) fn is_own(session: &BrowserSession, token: &TokenRecord) -> bool {
+    session.is_one_of_people && token.subject == session.subject
 }
 
 fn authorization_row(record: AuthorizationRecord, hosts: &str, used: Option<i64>) -> ClientRow {

@@ -19,7 +19,7 @@ use crate::passkeys::{
     PasskeyName, PasskeyRefused, Registration, RegistrationOptions, RelyingParty,
 };
 use crate::sign_in::parameters::FormParameters;
-use crate::sign_in::settings::AuthorizationServer;
+use crate::sign_in::settings::{AuthorizationServer, Owners};
 use crate::sign_in::web_request::WebRequest;
 
 pub use super::account_view::{
@@ -56,7 +56,10 @@ fn page(
         Ok(view) => AccountView { csrf_token: &csrf_token, notice, ..view },
         Err(error) => return failed(&error),
     };
-    let owns = server.settings.owned.is_some() && session.role.is_none();
+    let owns = match &server.settings.owners {
+        Owners::One { space, .. } => space.is_some() && session.owns_all(),
+        Owners::Each(_) => true,
+    };
     let pages = if owns { PagesOf::Owner } else { PagesOf::Person };
     let frame =
         PageFrame::new("Signing in").with_navigation(ACCOUNT_PATH, session.csrf_token(), pages);
@@ -70,7 +73,9 @@ fn view<'a>(
     session: &'a BrowserSession,
 ) -> Result<AccountView<'a>, StateError> {
     let tokens = server.tokens();
-    let is_owner = session.role.is_none();
+    // Passwords and passkeys are the one owner's. People sign in at their provider, or with a
+    // link of the operator.
+    let is_owner = session.owns_all();
     let passkeys = tokens.passkeys()?.into_iter().filter(|_| is_owner).map(|passkey| PasskeyRow {
         id: hex(&passkey.credential),
         name: passkey.name,
@@ -105,7 +110,7 @@ fn registration(
     request: &WebRequest,
     session: &BrowserSession,
 ) -> Option<RegistrationOptions> {
-    let site = RelyingParty::of_origin(&request.origin).filter(|_| session.role.is_none())?;
+    let site = RelyingParty::of_origin(&request.origin).filter(|_| session.owns_all())?;
     let passkeys = &server.methods.passkeys;
     passkeys.registration_options(&site, &session.digest(), Instant::now()).ok()
 }
@@ -114,7 +119,7 @@ fn registration(
 pub fn register(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     change(server, request, |form, session| {
         let value = |name: &str| form.get(name).unwrap_or_default();
-        let site = RelyingParty::of_origin(&request.origin).filter(|_| session.role.is_none());
+        let site = RelyingParty::of_origin(&request.origin).filter(|_| session.owns_all());
         let site = site.ok_or(PasskeyRefused::OtherSite)?;
         let name = PasskeyName::parse(value("name")).ok_or(PasskeyRefused::Malformed)?;
         let answer = Registration {
@@ -134,7 +139,7 @@ pub fn remove_passkey(server: &AuthorizationServer, request: &WebRequest) -> Res
         let id = form.get("id").unwrap_or_default();
         let known = server.tokens().passkeys()?;
         let named =
-            known.iter().find(|passkey| hex(&passkey.credential) == id && session.role.is_none());
+            known.iter().find(|passkey| hex(&passkey.credential) == id && session.owns_all());
         let removed = match named {
             Some(passkey) => server.tokens().remove_passkey(&passkey.credential)?,
             None => false,
@@ -156,8 +161,9 @@ pub fn end_sessions(server: &AuthorizationServer, request: &WebRequest) -> Respo
 /// one too.
 pub fn set_password(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     change(server, request, |form, session| {
-        if session.role.is_some() || server.methods.provider.is_some() {
-            return Err(Unchanged::Because("Your organisation has your password.".to_owned()));
+        if !session.owns_all() || server.methods.provider.is_some() {
+            let why = "Only the one owner of a server has a password there.";
+            return Err(Unchanged::Because(why.to_owned()));
         }
         let new = OwnerPassword::parse(form.get("new").unwrap_or_default())
             .map_err(|bad| Unchanged::Because(sentence(&bad)))?;

@@ -27,6 +27,8 @@ pub struct BrowserSession {
     pub subject: String,
     /// The role of a person whom an identity provider signed in; `None` for the owner.
     pub role: Option<Role>,
+    /// Whether the person is one of several who each own a space.
+    pub is_one_of_people: bool,
     secret: String,
 }
 
@@ -53,18 +55,26 @@ impl BrowserSession {
                 return None;
             }
         };
-        Some(Self { subject, role, secret })
+        let is_one_of_people = server.settings.owners.are_people();
+        Some(Self { subject, role, is_one_of_people, secret })
     }
 
-    /// Returns whether the person sees and ends what others approved.
+    /// Returns whether the person is the one owner of everything here.
+    pub fn owns_all(&self) -> bool {
+        self.role.is_none() && !self.is_one_of_people
+    }
+
+    /// Returns whether the person sees and ends what others approved. Where each person owns a
+    /// space, nobody does, whatever the role.
     pub fn administers(&self) -> bool {
-        matches!(self.role, None | Some(Role::Admin))
+        !self.is_one_of_people && matches!(self.role, None | Some(Role::Admin))
     }
 
     /// Returns whether the person may let a client do this. Who may only read lets clients only
-    /// read.
+    /// read. The owner of a space may let clients do everything there.
     pub fn may_approve(&self, scope: &Scope) -> bool {
         match self.role {
+            _ if self.is_one_of_people => true,
             None | Some(Role::Admin | Role::Editor) => true,
             Some(Role::Viewer | Role::Evaluator) => matches!(scope.verb(), Verb::Read | Verb::Deny),
         }

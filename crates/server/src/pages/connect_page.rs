@@ -1,18 +1,21 @@
 //! The page that connects a client: the address to give it, the command, or a token made here.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use http::Response;
 use maud::{Markup, html};
 use serde_json::json;
-use stile_domain::records::authority::RecordsClaim;
+use stile_domain::percent::encode_component;
+use stile_domain::records::authority::{ImportClaim, RecordsClaim};
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::scope::{Scope, Scopes};
 use stile_domain::sign_in::asked_access::rights;
 use stile_domain::unseen::shown_start;
 
 use super::consent_page::{DURATIONS, PROPOSED_DURATION};
-use super::frame::{ACCESS_PATH, CONNECT_PATH, MAKE_TOKEN_PATH};
+use super::frame::{ACCESS_PATH, CONNECT_PATH, MAKE_IMPORT_TOKEN_PATH, MAKE_TOKEN_PATH};
 use super::signed_in::{self, Outcome, PageError, Visit};
 use super::times::minute;
 use crate::auth::{MintRequest, MintedToken};
@@ -22,6 +25,8 @@ use crate::sign_in::web_request::WebRequest;
 
 /// The page in the navigation, and its title.
 const PAGE: (&str, &str) = (CONNECT_PATH, "Connect a client");
+/// How long a token for an import is valid.
+const IMPORT_LIFE: Duration = Duration::from_secs(60 * 60);
 /// The most folders to choose from.
 const MAX_FOLDERS: usize = 200;
 /// What a token may do: the word of its scope, and the words of the form.
@@ -44,6 +49,33 @@ pub fn make_token(server: &AuthorizationServer, request: &WebRequest) -> Respons
         let minted = server.minter().mint(&order, (server.settings.clock)());
         let minted = minted.map_err(|error| PageError::Refused(error.to_string()))?;
         Ok(Outcome::Page(made(visit, &order, &minted)))
+    })
+}
+
+/// Makes a token that imports into one stream of the person's records for an hour, and shows it
+/// once.
+pub fn make_import_token(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    signed_in::change(server, request, PAGE, |visit| {
+        visit.owner_space()?;
+        visit.records().ok_or(PageError::Absent("There are no records here."))?;
+        let name = |field: &str, what: &str| {
+            SourceName::parse(visit.text(field).trim())
+                .map_err(|bad| PageError::Refused(format!("The {what} has another form: {bad}.")))
+        };
+        let import = ImportClaim {
+            connection: name("connection", "connection")?,
+            stream: name("stream", "stream")?,
+        };
+        let order = MintRequest {
+            subject: visit.session.subject.clone(),
+            scopes: Scopes::none(),
+            client: Some(format!("import into {} of {}", import.stream, import.connection)),
+            records: RecordsClaim::Import(Arc::new(import.clone())),
+            life: IMPORT_LIFE,
+        };
+        let minted = server.minter().mint(&order, (server.settings.clock)());
+        let minted = minted.map_err(|error| PageError::Refused(error.to_string()))?;
+        Ok(Outcome::Page(made_for_import(visit, &import, &minted)))
     })
 }
 
@@ -100,6 +132,60 @@ fn markup(visit: &Visit<'_>) -> Markup {
             p { "Whoever has the token may do what it says. It is shown once." }
             (token_form(visit))
         }
+        @if visit.records().is_some() { (import_form(visit)) }
+    }
+}
+
+fn import_form(visit: &Visit<'_>) -> Markup {
+    let field = |name: &str, label: &str| {
+        html! {
+            div {
+                label for=(name) { (label) }
+                input id=(name) name=(name) required maxlength="128" autocomplete="off";
+            }
+        }
+    };
+    html! {
+        section class="card" aria-labelledby="import" {
+            h2 id="import" { "A program that imports your records" }
+            p {
+                "The token stores records in one stream, for an hour. It reads nothing. A record \
+                 with the key of another one replaces that."
+            }
+            form class="filter" method="post" action=(MAKE_IMPORT_TOKEN_PATH) {
+                (visit.csrf_field())
+                (field("connection", "Where the records come from, as in gmail-work"))
+                (field("stream", "What they are, as in messages"))
+                div class="actions" { button { "Make the token for an import" } }
+            }
+        }
+    }
+}
+
+/// Shows a new token for an import, with a command that uses it.
+fn made_for_import(visit: &Visit<'_>, import: &ImportClaim, minted: &MintedToken) -> Markup {
+    let address = format!(
+        "{}/v1/ingest/{}?connection_id={}",
+        visit.origin,
+        encode_component(import.stream.as_str()),
+        encode_component(import.connection.as_str())
+    );
+    let command = format!(
+        "curl --data-binary @records.jsonl -H 'Content-Type: application/x-ndjson' \\\n  \
+         -H 'Authorization: Bearer {}' \\\n  '{address}'",
+        minted.token
+    );
+    html! {
+        h1 { "The token is made" }
+        p class="warning" role="status" {
+            "This page shows the token once. It imports into " bdi { (import.stream.as_str()) }
+            " of " bdi { (import.connection.as_str()) } " until " (minute(minted.expires)) " UTC."
+        }
+        label for="made-token" { "The token" }
+        textarea id="made-token" readonly rows="4" { (minted.token) }
+        label for="made-block" { "Or a command that sends a file with one JSON object on each line" }
+        textarea id="made-block" readonly rows="8" { (command) }
+        p { a href=(ACCESS_PATH) { "Who may do what" } }
     }
 }
 

@@ -51,6 +51,8 @@ pub const UNDO_PATH: &str = "/owner/undo";
 pub const CONNECT_PATH: &str = "/owner/connect";
 /// The path of the form that makes a token.
 pub const MAKE_TOKEN_PATH: &str = "/owner/connect/token";
+/// Where the form goes that makes a token for an import.
+pub const MAKE_IMPORT_TOKEN_PATH: &str = "/owner/connect/import-token";
 /// The path of the page that shows how the server is.
 pub const HEALTH_PATH: &str = "/owner/health";
 /// The path of the page on which a visitor signs in.

@@ -30,6 +30,10 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
 }
 
 fn findings(visit: &Visit<'_>, space: &OwnedSpace) -> Vec<Finding> {
+    // What belongs to the server is the operator's, and so are the names of its folders.
+    if visit.session.is_one_of_people {
+        return vec![checkup::folder("files", "your files", &space.root), history(space)];
+    }
     let folder =
         |step, path: &std::path::Path| checkup::folder(step, &path.display().to_string(), path);
     let mut findings = vec![folder("files", &space.root), folder("state", space.state.path())];
@@ -63,7 +67,7 @@ fn history(space: &OwnedSpace) -> Finding {
 }
 
 fn streams(visit: &Visit<'_>) -> Result<Vec<DeclaredStream>, PageError> {
-    let Some(records) = &visit.server.settings.records else { return Ok(Vec::new()) };
+    let Some(records) = visit.records() else { return Ok(Vec::new()) };
     let owner = signed_in_owner(&visit.session.subject);
     let streams = records.service.list_streams(&owner, visit.server.instant());
     streams.map_err(|problem| PageError::logged(&problem))

@@ -31,8 +31,12 @@ const WRONG_PASSWORD: &str = "The password is wrong, or there is none. A passwor
 pub fn with_password(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     let form = form_of(request);
     let refuse = |status, why: &str| refused(server, request, &form, status, why);
-    // Where an identity provider signs people in, it alone says who they are.
-    if request.is_cross_site() || server.methods.provider.is_some() {
+    // Where an identity provider signs people in, it alone says who they are. Where each person
+    // has a space, the one owner's password and passkeys open none.
+    if request.is_cross_site()
+        || server.methods.provider.is_some()
+        || server.settings.owners.are_people()
+    {
         return refuse(StatusCode::FORBIDDEN, NOT_FROM_THIS_PAGE);
     }
     match guess(server, request, form.get("password").unwrap_or_default()) {
@@ -91,7 +95,10 @@ pub(super) fn guess(server: &AuthorizationServer, request: &WebRequest, typed: &
 pub fn with_passkey(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     let form = form_of(request);
     let refuse = |status, why: &str| refused(server, request, &form, status, why);
-    if request.is_cross_site() || server.methods.provider.is_some() {
+    if request.is_cross_site()
+        || server.methods.provider.is_some()
+        || server.settings.owners.are_people()
+    {
         return refuse(StatusCode::FORBIDDEN, NOT_FROM_THIS_PAGE);
     }
     if server.take_turn(&request.address).is_err() {

@@ -131,11 +131,12 @@ pub(super) fn page(
     // What the owner does not have is not offered, and whether the state can be read is not asked:
     // a visitor then sees the way that always works.
     let tokens = server.tokens();
-    let password = !provider && tokens.owner_password().is_ok_and(|password| password.is_some());
+    let is_owned = !provider && !server.settings.owners.are_people();
+    let password = is_owned && tokens.owner_password().is_ok_and(|password| password.is_some());
     let known = tokens.passkeys().unwrap_or_default();
     let has_passkey = |site: &RelyingParty| known.iter().any(|it| it.domain == site.domain());
     let site = RelyingParty::of_origin(&request.origin);
-    let site = site.filter(|site| !provider && has_passkey(site));
+    let site = site.filter(|site| is_owned && has_passkey(site));
     // Only a challenge is bound to the browser.
     let visitor = site.as_ref().and_then(|_| Visitor::known_or_new(request));
     let asked = site.as_ref().zip(visitor.as_ref()).and_then(|(site, visitor)| {

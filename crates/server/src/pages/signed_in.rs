@@ -1,5 +1,7 @@
 //! What the pages of a signed-in person share: who is there, the frame, forms, and failures.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use http::{Response, StatusCode};
 use maud::{Markup, html};
@@ -9,8 +11,10 @@ use stile_store::state::StateError;
 use super::browser_session::BrowserSession;
 use super::frame::{ACCESS_PATH, PageFrame, PagesOf, SIGN_IN_PATH, redirect};
 use crate::owned_space::OwnedSpace;
+use crate::people::Person;
 use crate::sign_in::parameters::FormParameters;
-use crate::sign_in::settings::AuthorizationServer;
+use crate::sign_in::record_access::OwnedRecords;
+use crate::sign_in::settings::{AuthorizationServer, Owners};
 use crate::sign_in::web_request::WebRequest;
 
 /// Why a page cannot be shown or changed.
@@ -50,20 +54,31 @@ pub(super) struct Visit<'a> {
     pub(super) origin: &'a str,
     /// The time in UTC seconds.
     pub(super) now: i64,
+    /// What the person has, where each person has a space.
+    person: Option<Arc<Person>>,
 }
 
 impl<'a> Visit<'a> {
-    /// Returns the space, if the person is its one owner.
-    pub(super) fn owned(&self) -> Option<&'a OwnedSpace> {
-        self.server.settings.owned.as_ref().filter(|_| self.session.role.is_none())
+    /// Returns the space that the person owns.
+    pub(super) fn owned(&self) -> Option<&OwnedSpace> {
+        match &self.server.settings.owners {
+            Owners::One { space, .. } => space.as_deref().filter(|_| self.session.owns_all()),
+            Owners::Each(_) => self.person.as_ref()?.owned.as_ref(),
+        }
     }
 
-    /// Returns the space of the owner.
+    /// Returns the space that the person owns.
     ///
     /// # Errors
     /// [`PageError::Absent`] for anybody else.
-    pub(super) fn owner_space(&self) -> Result<&'a OwnedSpace, PageError> {
-        self.owned().ok_or(PageError::Absent("This page is for the one owner of a space."))
+    pub(super) fn owner_space(&self) -> Result<&OwnedSpace, PageError> {
+        self.owned().ok_or(PageError::Absent("This page is for the owner of a space."))
+    }
+
+    /// Returns the records that the person owns or administers.
+    pub(super) fn records(&self) -> Option<OwnedRecords> {
+        let may_see = self.session.administers() || self.session.is_one_of_people;
+        self.server.settings.owners.records_of(&self.session.subject).filter(|_| may_see)
     }
 
     /// Returns a parameter, or an empty text.
@@ -155,7 +170,12 @@ fn visit<'a>(
     session: &'a BrowserSession,
     parameters: &'a FormParameters,
 ) -> Visit<'a> {
-    Visit { server, session, parameters, origin: &request.origin, now: server.now() }
+    let person = match &server.settings.owners {
+        Owners::One { .. } => None,
+        // The log has the reason if the space cannot be opened.
+        Owners::Each(people) => people.of(&session.subject).ok(),
+    };
+    Visit { server, session, parameters, origin: &request.origin, now: server.now(), person }
 }
 
 /// Refuses a form that is not from a page of the session.

@@ -21,7 +21,7 @@ use super::clients::redirect_of;
 use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::parameters::FormParameters;
 use super::pending::{REQUEST_URI, SentRequest};
-use super::record_access::{AskedRecords, OwnedRecords};
+use super::record_access::AskedRecords;
 use super::settings::{AuthorizationServer, is_own_resource};
 use super::web_request::WebRequest;
 use crate::pages::browser_session::BrowserSession;
@@ -150,8 +150,8 @@ pub fn check(
         state: parameters.get("state").map(str::to_owned),
         issuer: origin.to_owned(),
     };
-    let records = server.settings.records.as_ref();
-    match read_wishes(parameters, origin, &client.id, records) {
+    let have_records = server.settings.owners.have_records();
+    match read_wishes(parameters, origin, &client.id, have_records) {
         Ok((challenge, scopes, records)) => {
             let redirect_named = named.is_some();
             Ok(AccessRequest { client, return_to, redirect_named, challenge, scopes, records })
@@ -165,7 +165,7 @@ fn read_wishes(
     parameters: &FormParameters,
     origin: &str,
     client: &str,
-    owned: Option<&OwnedRecords>,
+    have_records: bool,
 ) -> Result<(CodeChallenge, AskedScopes, Option<AskedRecords>), OAuthError> {
     let invalid = |why: String| OAuthError::new(OAuthErrorCode::InvalidRequest, why);
     if parameters.get("state").is_some_and(|state| state.len() > MAX_STATE_BYTES) {
@@ -187,7 +187,7 @@ fn read_wishes(
         .map_err(|bad| invalid(bad.to_string().replace('`', "")))?;
     check_resources(parameters, origin)?;
     let records = match parameters.get("authorization_details") {
-        Some(_) if owned.is_none() => {
+        Some(_) if !have_records => {
             let why = "this server has no records";
             return Err(OAuthError::new(OAuthErrorCode::InvalidAuthorizationDetails, why));
         }

@@ -91,7 +91,7 @@ fn approve(
     let now = server.now();
     let seconds = seconds_of(form);
     let expires = now.saturating_add(seconds);
-    let grant = approved_records(server, asked, form, expires)?;
+    let grant = approved_records(server, asked, session, form, expires)?;
     if grant.is_none() && !approved.iter().any(|scope| scope.verb().is_right()) {
         let why = "the owner approved no part of the request";
         return Err(OAuthError::new(OAuthErrorCode::AccessDenied, why));
@@ -124,14 +124,16 @@ fn approve(
 fn approved_records(
     server: &AuthorizationServer,
     asked: &AccessRequest,
+    session: &BrowserSession,
     form: &FormParameters,
     expires: i64,
 ) -> Result<Option<MadeGrant>, OAuthError> {
-    let (Some(wanted), Some(records)) = (&asked.records, &server.settings.records) else {
+    let Some(wanted) = &asked.records else { return Ok(None) };
+    let Some(records) = server.settings.owners.records_of(&session.subject) else {
         return Ok(None);
     };
     let expires = RecordsInstant(expires.saturating_mul(1_000_000));
-    wanted.make_grant(records, form, server.instant(), expires).map_err(|why| {
+    wanted.make_grant(&records, form, server.instant(), expires).map_err(|why| {
         // The reason may name what exists here, which the client must not learn.
         tracing::warn!(target: "stile::sign_in", why, "a grant could not be made");
         let why = "the records cannot be granted as asked; the owner finds the reason in the log";
@@ -184,7 +186,7 @@ fn allowed_before(
     // People of an organisation do not learn what others approved.
     let is_of_space = |found: &AuthorizationRecord| {
         found.audience == server.settings.audience
-            && (session.role.is_none() || found.subject == session.subject)
+            && (session.owns_all() || found.subject == session.subject)
     };
     let latest = latest.filter(is_of_space);
     Ok(latest.map_or_else(Scopes::none, |found| Scopes::from_claim(&found.scopes)))
@@ -204,7 +206,8 @@ fn page(
         }
     };
     let lines = asked.scopes.lines(&before).into_iter();
-    let records = asked.records.as_ref().zip(server.settings.records.as_ref());
+    let owned = server.settings.owners.records_of(&session.subject);
+    let records = asked.records.as_ref().zip(owned.as_ref());
     let view = ConsentView {
         client: &asked.client.name,
         redirect: &asked.return_to.redirect,

@@ -17,6 +17,7 @@ use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::settings::AuthorizationServer;
 use super::token::read_form;
 use super::web_request::WebRequest;
+use crate::auth::VerifiedCaller;
 use crate::http::responses;
 
 /// Answers whether a token is valid.
@@ -32,10 +33,11 @@ fn introspect(server: &AuthorizationServer, request: &WebRequest) -> Result<Valu
     let bearer = request.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let bearer = bearer.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
     let caller = server.settings.verifier.verify_now(bearer).ok();
-    if caller.is_none_or(|caller| *caller.principal.records() != RecordsClaim::Owner) {
+    let is_owner = |caller: &VerifiedCaller| *caller.principal.records() == RecordsClaim::Owner;
+    let Some(owner) = caller.filter(is_owner) else {
         let why = "introspection needs a token of stile token --owner";
         return Err(OAuthError::new(OAuthErrorCode::InvalidToken, why));
-    }
+    };
     let form = read_form(request)?;
     let token = form
         .get("token")
@@ -45,6 +47,11 @@ fn introspect(server: &AuthorizationServer, request: &WebRequest) -> Result<Valu
     let jti = verified.principal.token().unwrap_or_default();
     let found = server.tokens().find(jti).map_err(OAuthError::of_state)?;
     let Some(record) = found else { return Ok(inactive) };
+    // Where each person owns a space, a person learns nothing of the tokens of others.
+    let is_of_others = verified.principal.subject() != owner.principal.subject();
+    if is_of_others && server.settings.owners.are_people() {
+        return Ok(inactive);
+    }
     let expires = verified.expires.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let from = server.tokens().authorization_of_token(jti).map_err(OAuthError::of_state)?;
     let mut body = Map::from_iter([
@@ -67,7 +74,7 @@ fn introspect(server: &AuthorizationServer, request: &WebRequest) -> Result<Valu
         body.insert("client_id".to_owned(), json!(from.client));
     }
     if let Some(grant) = grant {
-        if let Some(detail) = server.granted_detail(grant) {
+        if let Some(detail) = server.granted_detail(&record.subject, grant) {
             body.insert("authorization_details".to_owned(), json!([detail]));
         }
         body.insert("grant_id".to_owned(), json!(grant));

@@ -23,8 +23,9 @@ use crate::http::responses;
 use crate::http::stranger_places::WayIn;
 use crate::pages::frame::{
     ACCESS_PATH, ACCOUNT_PATH, ACTIVITY_PATH, CONNECT_PATH, FILE_PATH, FILES_PATH, HEALTH_PATH,
-    ICON_PATH, LIVE_PATH, MAKE_TOKEN_PATH, MANIFEST_PATH, OWNER_PATH, PAGE_SCRIPT_PATH,
-    PASSKEY_SCRIPT_PATH, STYLE_PATH, UNDO_PATH, icon, manifest, page_script, passkey_script, style,
+    ICON_PATH, LIVE_PATH, MAKE_IMPORT_TOKEN_PATH, MAKE_TOKEN_PATH, MANIFEST_PATH, OWNER_PATH,
+    PAGE_SCRIPT_PATH, PASSKEY_SCRIPT_PATH, STYLE_PATH, UNDO_PATH, icon, manifest, page_script,
+    passkey_script, style,
 };
 use crate::pages::sign_in_methods::{
     self, CALLBACK_PATH, PASSKEY_PATH, PASSWORD_PATH, PROVIDER_PATH,
@@ -55,7 +56,7 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
             Handle::current().block_on(documents.are_reached())
         });
         let documents = if are_fetched { DocumentSupport::Fetched } else { DocumentSupport::None };
-        let details = server.settings.records.as_ref().map(|_| REQUEST_TYPE);
+        let details = server.settings.owners.have_records().then_some(REQUEST_TYPE);
         server_metadata::answer(&request.origin, details.as_slice(), documents)
     };
     let mut router = Router::new();
@@ -82,6 +83,7 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
         .route(FILE_PATH, on_get(files_page::show_file).merge(on_post(files_page::restore)))
         .route(CONNECT_PATH, on_get(connect_page::show))
         .route(MAKE_TOKEN_PATH, on_post(connect_page::make_token))
+        .route(MAKE_IMPORT_TOKEN_PATH, on_post(connect_page::make_import_token))
         .route(HEALTH_PATH, on_get(health_page::show))
         .route(ACCOUNT_PATH, on_get(account_page::show))
         .route(account_page::REGISTER_PATH, on_post(account_page::register))
@@ -228,8 +230,7 @@ mod tests {
             public_url: None,
             access_life: Duration::from_secs(60),
             verifier: Arc::new(verifier),
-            records: None,
-            owned: None,
+            owners: crate::sign_in::settings::Owners::One { records: None, space: None },
             folders: Arc::new(|_, _| Vec::new()),
             documents: None,
             clock: wall_clock,

@@ -14,7 +14,7 @@ use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::pending::PendingRequests;
 use super::record_access::OwnedRecords;
 use super::sealed_client::ClientSeals;
-use crate::auth::{LocalVerifier, Minter, TokenUses};
+use crate::auth::{LocalVerifier, Minter, TokenUses, signed_in_owner};
 use crate::clock::unix_seconds;
 use crate::fair_share::{FairShare, Neighbour, Share, ShareUsedUp};
 use crate::fleet::Fleet;
@@ -24,6 +24,7 @@ use crate::owned_space::OwnedSpace;
 use crate::owner_sign_in::methods::SignInMethods;
 use crate::owner_sign_in::openid::OpenIdSignIn;
 use crate::passkeys::PasskeyRefused;
+use crate::people::People;
 use crate::shares::Shares;
 
 /// What the program configures.
@@ -40,10 +41,8 @@ pub struct SignInSettings {
     pub access_life: Duration,
     /// What verifies access tokens.
     pub verifier: Arc<LocalVerifier>,
-    /// The records of this server; `None` if it has none.
-    pub records: Option<OwnedRecords>,
-    /// The space with its journal and history; `None` if it has more than one owner.
-    pub owned: Option<OwnedSpace>,
+    /// Whose the spaces and the records are that the pages show.
+    pub owners: Owners,
     /// What lists the folders below a folder, for the owner to choose from.
     pub folders: FolderLister,
     /// The documents of clients; `None` if this server fetches none.
@@ -56,6 +55,46 @@ pub struct SignInSettings {
     pub provider: Option<OpenIdSignIn>,
     /// The servers that share the database; `None` for a server that shares it with none.
     pub fleet: Option<Arc<Fleet>>,
+}
+
+/// Whose the spaces and the records are.
+pub enum Owners {
+    /// All callers have one space, and perhaps nobody owns it alone.
+    One {
+        /// The records of the one owner; `None` if there are none, or no one owner.
+        records: Option<OwnedRecords>,
+        /// The space with its journal and history; `None` if it has more than one owner.
+        space: Option<Box<OwnedSpace>>,
+    },
+    /// Each person owns a space and records. The person's own session on the pages shows who that
+    /// is, and nothing that a token claims.
+    Each(Arc<People>),
+}
+
+impl Owners {
+    /// Returns whether each person owns a space here.
+    pub fn are_people(&self) -> bool {
+        matches!(self, Self::Each(_))
+    }
+
+    /// Returns whether clients can ask for records.
+    pub fn have_records(&self) -> bool {
+        match self {
+            Self::One { records, .. } => records.is_some(),
+            Self::Each(_) => true,
+        }
+    }
+
+    /// Returns the records that a signed-in person owns; `None` if there are none.
+    pub fn records_of(&self, subject: &str) -> Option<OwnedRecords> {
+        match self {
+            Self::One { records, .. } => records.clone(),
+            Self::Each(people) => {
+                let service = people.of(subject).ok()?.service.records()?.clone();
+                Some(OwnedRecords { service, owner: signed_in_owner(subject) })
+            }
+        }
+    }
 }
 
 /// Lists the paths of the folders directly below a folder of a person. The person is the first
@@ -129,10 +168,10 @@ impl AuthorizationServer {
         RecordsInstant(self.now().saturating_mul(1_000_000))
     }
 
-    /// Returns what a grant allows now, as `authorization_details` say it; `None` if the grant
-    /// does not exist, has ended or cannot be read.
-    pub fn granted_detail(&self, id: &str) -> Option<Value> {
-        let records = self.settings.records.as_ref()?;
+    /// Returns what a grant of a person's records allows now, as `authorization_details` say it;
+    /// `None` if the grant does not exist, has ended or cannot be read.
+    pub fn granted_detail(&self, subject: &str, id: &str) -> Option<Value> {
+        let records = self.settings.owners.records_of(subject)?;
         let grant = records.service.find_grant(&records.owner, id).ok()??;
         let is_active = grant.status(self.instant()) == GrantStatus::Active;
         is_active.then(|| authorization_detail(grant.grant.as_ref()?)).flatten()
@@ -144,10 +183,12 @@ impl AuthorizationServer {
     /// [`StateError`] if the state cannot be written.
     pub fn end_authorization(&self, authorization: &AuthorizationRecord) -> Result<(), StateError> {
         self.tokens().end_authorization(&authorization.id, self.now())?;
-        if let (Some(grant), Some(records)) = (&authorization.grant, &self.settings.records)
-            && let Err(problem) =
-                records.service.revoke_grant(&records.owner, grant, self.instant())
-        {
+        let Some(grant) = &authorization.grant else { return Ok(()) };
+        let Some(records) = self.settings.owners.records_of(&authorization.subject) else {
+            return Ok(());
+        };
+        let revoked = records.service.revoke_grant(&records.owner, grant, self.instant());
+        if let Err(problem) = revoked {
             tracing::error!(target: "stile::sign_in", %problem, "a grant could not be revoked");
         }
         Ok(())

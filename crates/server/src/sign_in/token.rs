@@ -233,7 +233,10 @@ fn access_token(
     let minted = minted.map_err(OAuthError::of_state)?.ok_or_else(ended)?;
     Ok(IssuedTokens {
         access: minted.token,
-        detail: authorization.grant.as_deref().and_then(|grant| server.granted_detail(grant)),
+        detail: authorization
+            .grant
+            .as_deref()
+            .and_then(|grant| server.granted_detail(&authorization.subject, grant)),
         expires_in: minted.expires.saturating_sub(now),
         scopes: authorization.scopes.clone(),
         refresh,

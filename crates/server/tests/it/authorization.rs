@@ -711,6 +711,7 @@ const SIGN_IN: &[(&str, &str, &str)] = &[
     ("/owner/file", "FILE_PATH", SOLE_OWNER_DECIDES),
     ("/owner/connect", "CONNECT_PATH", SOLE_OWNER),
     ("/owner/connect/token", "MAKE_TOKEN_PATH", SOLE_OWNER_DECIDES),
+    ("/owner/connect/import-token", "MAKE_IMPORT_TOKEN_PATH", SOLE_OWNER_DECIDES),
     ("/owner/health", "HEALTH_PATH", SOLE_OWNER),
     ("/owner/account", "ACCOUNT_PATH", OWNER),
     ("/owner/account/passkeys", "account_page::REGISTER_PATH", FORM),
@@ -722,9 +723,9 @@ const SIGN_IN: &[(&str, &str, &str)] = &[
 ];
 
 const OWNER: &str = "the owner, with a session";
-const SOLE_OWNER: &str = "the one owner of a space, with a session";
+const SOLE_OWNER: &str = "the owner of a space, with a session";
 const SOLE_OWNER_DECIDES: &str =
-    "the one owner of a space, with a session; changes with the token of its form";
+    "the owner of a space, with a session; changes with the token of its form";
 const FORM: &str = "the owner, with a session and the token of its form";
 
 #[test]

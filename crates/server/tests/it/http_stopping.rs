@@ -48,8 +48,31 @@ async fn stopping_answers_running_calls_and_ends_streams() {
         .await;
     tokio::time::sleep(Duration::from_millis(300)).await;
 
+    // The rest of this call comes after the server was told to stop.
+    let mut late = server.connect().await;
+    let sent = Client::post_bytes(
+        READ,
+        &headers,
+        request(
+            2,
+            "tools/call",
+            json!({
+                "name": "test.sleeps", "arguments": { "milliseconds": 1 }, "_meta": meta()
+            }),
+        )
+        .to_string()
+        .as_bytes(),
+    );
+    let (begun, rest) = sent.split_at(sent.len() - 10);
+    late.send(begun.to_vec()).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+
     let start = Instant::now();
     server.tell_to_stop();
+    while TcpStream::connect(server.address).await.is_ok() {}
+    late.send(rest.to_vec()).await;
+    let late = late.reply().await;
+    assert_eq!((late.status, late.header("connection")), (200, Some("close")));
     let address = server.address;
     let (legacy, modern, (), ()) =
         tokio::join!(legacy.reply(), modern.reply(), stream.closed(), idle.closed());

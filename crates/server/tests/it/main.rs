@@ -59,6 +59,7 @@ mod notes;
 mod old_versions;
 mod owner_page;
 mod owner_pages;
+mod people;
 mod program;
 mod prompts;
 mod provider;

@@ -20,7 +20,7 @@ use stile_server::service::Service;
 use stile_server::sign_in::client_documents::ClientDocuments;
 use stile_server::sign_in::routes::routes;
 use stile_server::sign_in::secret::RandomSecret;
-use stile_server::sign_in::settings::{AuthorizationServer, SignInSettings};
+use stile_server::sign_in::settings::{AuthorizationServer, Owners, SignInSettings};
 use stile_store::state::{ClientKind, StateDir, TokenKey, TokenStore};
 use stile_testkit::client::{Http, Reply};
 use stile_testkit::upstream::{Behaviour, Received, Reply as Sent, Upstream};
@@ -109,8 +109,7 @@ impl Place {
             audience,
             public_url: None,
             verifier: Arc::clone(&verifier),
-            records: None,
-            owned: None,
+            owners: Owners::One { records: None, space: None },
             folders: Arc::new(|_, _| Vec::new()),
             access_life: Duration::from_secs(3600),
             documents: Some(ClientDocuments::new(documents)),

@@ -2,6 +2,7 @@
 //! database.
 
 use std::io;
+use std::sync::Arc;
 
 use stile_domain::journal::JournalLine;
 use stile_domain::records::instant::Instant;
@@ -17,12 +18,20 @@ use crate::state::StateDir;
 pub struct JournalPlace {
     state: StateDir,
     shared: Option<SharedJournal>,
+    /// Whose lines are read; `None` for those of everybody.
+    subject: Option<Arc<str>>,
 }
 
 impl JournalPlace {
     /// Names the journal of a state folder, or that of all servers if there is one.
     pub fn new(state: StateDir, shared: Option<SharedJournal>) -> Self {
-        Self { state, shared }
+        Self { state, shared, subject: None }
+    }
+
+    /// Reads only the lines about the calls of one subject.
+    #[must_use]
+    pub fn of_subject(self, subject: &str) -> Self {
+        Self { subject: Some(subject.into()), ..self }
     }
 
     /// Opens the lines from `since` on; all lines without it.
@@ -30,10 +39,11 @@ impl JournalPlace {
     /// # Errors
     /// The error of the file system.
     pub fn lines(&self, since: Option<Instant>) -> io::Result<MergedLines> {
-        match &self.shared {
-            Some(journal) => Ok(MergedLines::of_servers(journal, since)),
-            None => MergedLines::of_files(&self.state, since),
-        }
+        let lines = match &self.shared {
+            Some(journal) => MergedLines::of_servers(journal, since),
+            None => MergedLines::of_files(&self.state, since)?,
+        };
+        Ok(lines.of_subject(self.subject.clone()))
     }
 
     /// Follows the journal from the lines on that come after now.
@@ -41,10 +51,11 @@ impl JournalPlace {
     /// # Errors
     /// The error of the file system or of the database.
     pub fn new_lines(&self) -> io::Result<NewLines> {
-        match &self.shared {
-            Some(journal) => NewLines::of_servers(journal),
-            None => NewLines::of_files(self.state.clone()),
-        }
+        let lines = match &self.shared {
+            Some(journal) => NewLines::of_servers(journal)?,
+            None => NewLines::of_files(self.state.clone())?,
+        };
+        Ok(lines.of_subject(self.subject.clone()))
     }
 
     /// Counts the lines of this server that are meant, and changes nothing.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use stile_domain::journal::JournalLine;
@@ -68,7 +69,11 @@ pub(super) fn chained_files(state: &StateDir) -> Vec<String> {
 }
 
 /// The lines of a journal in the order of time.
-pub struct MergedLines(Merged);
+pub struct MergedLines {
+    lines: Merged,
+    /// Whose lines are returned; `None` for those of everybody.
+    subject: Option<Arc<str>>,
+}
 
 enum Merged {
     Files(MergedFiles),
@@ -78,12 +83,17 @@ enum Merged {
 impl MergedLines {
     /// Opens the lines of a state folder that were written at `since` or later.
     pub(super) fn of_files(state: &StateDir, since: Option<Instant>) -> io::Result<Self> {
-        Ok(Self(Merged::Files(MergedFiles::open(state, since)?)))
+        Ok(Self { lines: Merged::Files(MergedFiles::open(state, since)?), subject: None })
+    }
+
+    /// Returns only the lines of one subject, if there is one.
+    pub(super) fn of_subject(self, subject: Option<Arc<str>>) -> Self {
+        Self { subject, ..self }
     }
 
     /// Opens the lines of all servers that were written at `since` or later.
     pub(super) fn of_servers(journal: &SharedJournal, since: Option<Instant>) -> Self {
-        Self(Merged::Servers(SharedLines::new(journal, since)))
+        Self { lines: Merged::Servers(SharedLines::new(journal, since)), subject: None }
     }
 
     /// Returns the next line; `None` after the last.
@@ -91,19 +101,32 @@ impl MergedLines {
     /// # Errors
     /// The error of the file system or of the database.
     pub fn next_line(&mut self) -> io::Result<Option<JournalLine>> {
-        match &mut self.0 {
-            Merged::Files(files) => files.next_line(),
-            Merged::Servers(lines) => lines.next_line(),
+        loop {
+            let line = match &mut self.lines {
+                Merged::Files(files) => files.next_line()?,
+                Merged::Servers(lines) => lines.next_line()?,
+            };
+            match line {
+                Some(line) if !is_of(&line, self.subject.as_deref()) => {}
+                line => return Ok(line),
+            }
         }
     }
 
-    /// Returns how many lines so far could not be parsed.
+    /// Returns how many lines so far could not be parsed. Nobody knows whose they were, so among
+    /// the lines of one subject there is none.
     pub fn damaged(&self) -> usize {
-        match &self.0 {
+        match &self.lines {
+            _ if self.subject.is_some() => 0,
             Merged::Files(files) => files.damaged(),
             Merged::Servers(lines) => lines.damaged,
         }
     }
+}
+
+/// Returns whether a line is about a call of a subject; all lines without one.
+fn is_of(line: &JournalLine, subject: Option<&str>) -> bool {
+    subject.is_none_or(|subject| line.subject.as_deref() == Some(subject))
 }
 
 /// The lines of all servers, read from the database some at a time.
@@ -191,7 +214,11 @@ impl MergedFiles {
 }
 
 /// Follows the journal: returns the lines that were written since the last look.
-pub struct NewLines(Followed);
+pub struct NewLines {
+    lines: Followed,
+    /// Whose lines are returned; `None` for those of everybody.
+    subject: Option<Arc<str>>,
+}
 
 enum Followed {
     Files(NewFileLines),
@@ -201,12 +228,17 @@ enum Followed {
 impl NewLines {
     /// Begins after the lines that a state folder has now.
     pub(super) fn of_files(state: StateDir) -> io::Result<Self> {
-        Ok(Self(Followed::Files(NewFileLines::after_now(state)?)))
+        Ok(Self { lines: Followed::Files(NewFileLines::after_now(state)?), subject: None })
+    }
+
+    /// Returns only the lines of one subject, if there is one.
+    pub(super) fn of_subject(self, subject: Option<Arc<str>>) -> Self {
+        Self { subject, ..self }
     }
 
     /// Begins after the lines that the database of all servers has now.
     pub(super) fn of_servers(journal: &SharedJournal) -> io::Result<Self> {
-        Ok(Self(Followed::Servers(NewSharedLines::after_now(journal)?)))
+        Ok(Self { lines: Followed::Servers(NewSharedLines::after_now(journal)?), subject: None })
     }
 
     /// Returns the lines since the last call, in the order of time.
@@ -214,10 +246,11 @@ impl NewLines {
     /// # Errors
     /// The error of the file system or of the database.
     pub fn take(&mut self) -> io::Result<Vec<JournalLine>> {
-        let mut lines = match &mut self.0 {
+        let mut lines = match &mut self.lines {
             Followed::Files(lines) => lines.take()?,
             Followed::Servers(lines) => lines.take()?,
         };
+        lines.retain(|line| is_of(line, self.subject.as_deref()));
         lines.sort_by(|a, b| a.at.cmp(&b.at));
         Ok(lines)
     }

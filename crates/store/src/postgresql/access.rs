@@ -5,6 +5,17 @@ use super::database::Database;
 use super::error::PgError;
 use crate::read_limit::ReadLimit;
 
+/// How far a transaction that changes tables is apart from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Apart {
+    /// As if no other ran. Another transaction that reads what this one changes may be in the way,
+    /// whosever rows it is about.
+    FromAll,
+    /// Each statement sees what was committed before it. The change itself locks the rows that it
+    /// decides by.
+    ByRows,
+}
+
 /// Begins a transaction. The statements are short, and a commit is on disk before it is
 /// acknowledged.
 const BEGIN: &str = "\
@@ -34,7 +45,20 @@ impl Database {
         &self,
         change: impl FnOnce(&PgConnection) -> Result<T, E>,
     ) -> Result<T, E> {
-        let begin = format!("BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE; {BEGIN}");
+        self.change_access_apart(Apart::FromAll, change)
+    }
+
+    /// Changes the same tables, durably, so far apart from other transactions.
+    pub(crate) fn change_access_apart<T, E: From<PgError>>(
+        &self,
+        apart: Apart,
+        change: impl FnOnce(&PgConnection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let level = match apart {
+            Apart::FromAll => "SERIALIZABLE",
+            Apart::ByRows => "READ COMMITTED",
+        };
+        let begin = format!("BEGIN ISOLATION LEVEL {level} READ WRITE; {BEGIN}");
         let connection = self.access_changes().begin(&begin, &ReadLimit::none())?;
         match change(&connection) {
             Ok(done) => {

@@ -6,6 +6,8 @@ use rustls::CertificateError;
 use stile_domain::records::problem::Problem;
 use tokio_postgres::error::SqlState;
 
+use super::outage;
+
 /// Why a statement failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PgError {
@@ -34,6 +36,9 @@ pub enum DatabaseError {
         "the address of the database is not of the form postgres://USER@HOST/DATABASE, or its TLS settings cannot be used"
     )]
     BadAddress,
+    /// The file of `sslrootcert` cannot be read, or has no certificate.
+    #[error("the file that sslrootcert in the address of the database names has no certificate")]
+    NoRoots,
     /// The schema is another program's.
     #[error("the schema `stile` of the database is another program's; name another database")]
     Foreign,
@@ -146,14 +151,14 @@ impl From<PgError> for Problem {
                 return Self::Internal { incident };
             }
             PgError::NoAnswer => {
-                tracing::warn!("the database does not answer");
+                outage::report(&"it does not answer in time");
                 return Self::Busy;
             }
             PgError::Database(error) => error,
         };
         let Some(code) = error.code() else {
             if error.is_closed() || is_io(&error) {
-                tracing::warn!("the connection to the database is lost");
+                outage::report(&"a connection is lost");
                 return Self::Busy;
             }
             let incident = crate::new_incident();
@@ -167,7 +172,7 @@ impl From<PgError> for Problem {
             _ => {}
         }
         if passes(code) {
-            tracing::warn!(code = code.code(), "the database cannot answer now");
+            tracing::debug!(code = code.code(), "the database cannot answer now");
             return Self::Busy;
         }
         let incident = crate::new_incident();

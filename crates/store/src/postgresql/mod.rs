@@ -16,7 +16,9 @@ mod connection;
 mod database;
 mod error;
 mod half_copied;
+mod outage;
 mod params;
+mod people;
 mod pool;
 mod schema;
 mod seals;
@@ -30,11 +32,14 @@ mod tests;
 mod tls_tests;
 mod turns;
 
+pub(crate) use access::Apart;
 pub(crate) use connection::{PgConnection, Values};
 pub use database::Database;
 pub use error::DatabaseError;
 pub(crate) use error::PgError;
+pub(crate) use outage::report as report_outage;
 pub(crate) use params::params;
+pub use people::{KnownPerson, TableRoom};
 pub use pool::PoolUse;
 #[cfg(test)]
 pub(crate) use schema::older_on_postgresql;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::PgConnection;
 use super::error::PgError;
+use super::outage;
 use super::settings::Settings;
 use crate::read_limit::ReadLimit;
 
@@ -121,10 +122,11 @@ impl Pool {
         match PgConnection::open(&self.settings) {
             Ok(connection) => {
                 *self.silence() = None;
+                outage::end();
                 Ok(connection)
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot connect to the database");
+                outage::report(&error);
                 if began.elapsed() > SLOW {
                     *self.silence() = Some(Instant::now());
                 }

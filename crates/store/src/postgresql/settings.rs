@@ -1,10 +1,12 @@
 //! How to reach the database: its address, with TLS where the way leads over a network.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::{ClientConfig, RootCertStore};
+use stile_domain::percent::decode_form;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -29,7 +31,19 @@ impl Settings {
     /// A database on another machine is reached over TLS with a certificate that this machine
     /// trusts, unless the address says `sslmode=disable`.
     pub(crate) fn parse(address: &str) -> Result<Self, DatabaseError> {
-        Self::with_roots(address, native_roots)
+        let (address, roots) = with_words_of_libpq(address);
+        match roots {
+            None => Self::with_roots(&address, native_roots),
+            Some(file) => {
+                let file = Some(Path::new(&file));
+                let found = rustls_native_certs::load_certs_from_paths(file, None);
+                let mut roots = RootCertStore::empty();
+                match roots.add_parsable_certificates(found.certs) {
+                    (0, _) => Err(DatabaseError::NoRoots),
+                    _ => Self::with_roots(&address, || roots),
+                }
+            }
+        }
     }
 
     /// Parses an address, with the authorities that this machine trusts.
@@ -81,6 +95,33 @@ impl Settings {
             }
         })
     }
+}
+
+/// Takes the words of an address out that PostgreSQL's own clients know and the library does not:
+/// `sslmode=verify-full` and `verify-ca` are `require`, which always checks the authority and the
+/// name here, and `sslrootcert` names a file of authorities in place of the system's.
+fn with_words_of_libpq(address: &str) -> (String, Option<String>) {
+    let is_url = address.contains("://");
+    let (head, words) = match (is_url, address.split_once('?')) {
+        (true, Some((head, words))) => (format!("{head}?"), words),
+        (true, None) => return (address.to_owned(), None),
+        (false, _) => (String::new(), address),
+    };
+    let separator = if is_url { "&" } else { " " };
+    let mut roots = None;
+    let mut kept = Vec::new();
+    for word in words.split(if is_url { '&' } else { ' ' }) {
+        match word.split_once('=') {
+            Some(("sslrootcert", "system")) => {}
+            Some(("sslrootcert", file)) => {
+                let file = if is_url { decode_form(file) } else { Some(file.to_owned()) };
+                roots = Some(file.unwrap_or_default());
+            }
+            Some(("sslmode", "verify-full" | "verify-ca")) => kept.push("sslmode=require"),
+            _ => kept.push(word),
+        }
+    }
+    (head + &kept.join(separator), roots)
 }
 
 /// Returns whether every connection stays on this machine. Where the address has `hostaddr`, the
@@ -145,6 +186,31 @@ mod tests {
         }
         assert!(mode("postgres://ann@localhost/stile?sslmode=require"));
         assert!(!mode("postgres://ann@db.example/stile?sslmode=disable"));
+    }
+
+    #[test]
+    fn the_words_of_other_clients_are_understood() {
+        let taken = |address: &str| with_words_of_libpq(address);
+        let plain = "postgres://a@db.example/stile?sslmode=require";
+        for word in ["verify-full", "verify-ca"] {
+            let address = format!("postgres://a@db.example/stile?sslmode={word}");
+            assert_eq!(taken(&address), (plain.to_owned(), None));
+        }
+        let named = "postgres://a@h/d?sslrootcert=%2Fca.pem&sslmode=verify-full";
+        let expected = ("postgres://a@h/d?sslmode=require".to_owned(), Some("/ca.pem".to_owned()));
+        assert_eq!(taken(named), expected);
+        let words = "host=h sslmode=verify-full sslrootcert=/ca.pem";
+        let expected = ("host=h sslmode=require".to_owned(), Some("/ca.pem".to_owned()));
+        assert_eq!(taken(words), expected);
+        assert_eq!(taken("postgres://a@h/d?sslrootcert=system").1, None);
+        for address in [
+            "postgres://a@db.example/d?sslmode=verify-full",
+            "postgres://a@one.example,two.example/d?target_session_attrs=read-write",
+        ] {
+            assert!(Settings::parse(address).unwrap().tls.is_some(), "{address}");
+        }
+        let missing = "postgres://a@db.example/d?sslrootcert=/nonexistent.pem";
+        assert_eq!(Settings::parse(missing).map(drop), Err(DatabaseError::NoRoots));
     }
 
     #[test]

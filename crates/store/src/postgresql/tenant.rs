@@ -24,6 +24,12 @@ pub struct Tenant {
 }
 
 impl Tenant {
+    /// Reads the columns `number`, `id` and whether no subject is there.
+    pub(super) fn of_row(row: &tokio_postgres::Row) -> Result<Self, PgError> {
+        let id = row.try_get::<_, &str>(1)?.into();
+        Ok(Self { number: row.try_get(0)?, id, is_sole: row.try_get(2)? })
+    }
+
     /// The number that the rows have. Only this database knows it.
     pub(crate) fn number(&self) -> i64 {
         self.number
@@ -105,6 +111,33 @@ impl Database {
         found.map(FoundTenant::complete).transpose()
     }
 
+    /// Returns the tenant of the operator of servers that give each person a space. Makes the
+    /// tenant on first use. No token has its subject, so it is served to nobody. It counts as a
+    /// person's beside others, so that no command takes the database for one of a single person.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database does not answer.
+    pub fn operators_tenant(&self) -> Result<Tenant, DatabaseError> {
+        self.found_or_made(&Lookup::Subject(operators_digest()))?.complete()
+    }
+
+    /// Returns the tenant that a command names. `None` if there is none.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database does not answer, or the rows are not yet all copied.
+    pub fn find_person(&self, person: &PersonName) -> Result<Option<Tenant>, DatabaseError> {
+        self.found(&Lookup::of(person))?.map(FoundTenant::complete).transpose()
+    }
+
+    /// Returns whether each person has rows of their own here: a server gave people spaces, or a
+    /// command made a person.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database does not answer.
+    pub fn has_people(&self) -> Result<bool, DatabaseError> {
+        Ok(self.has_subjects()?)
+    }
+
     /// Returns the tenant that a command names, also while its rows are copied. `None` if there is
     /// none.
     pub(crate) fn named_tenant(&self, person: &PersonName) -> Result<Option<Tenant>, PgError> {
@@ -164,10 +197,15 @@ impl<'a> Lookup<'a> {
 }
 
 /// The SHA-256 of the issuer, a zero byte, and the subject. No issuer has a zero byte.
-fn digest(issuer: &str, subject: &str) -> Vec<u8> {
+pub(super) fn digest(issuer: &str, subject: &str) -> Vec<u8> {
     let mut context = Context::new(&SHA256);
     [issuer.as_bytes(), b"\0", subject.as_bytes()].iter().for_each(|part| context.update(part));
     context.finish().as_ref().to_vec()
+}
+
+/// The digest of the operator. No token has an empty subject.
+pub(super) fn operators_digest() -> Vec<u8> {
+    digest("", "")
 }
 
 fn find(connection: &PgConnection, lookup: &Lookup<'_>) -> Result<Option<FoundTenant>, PgError> {
@@ -180,9 +218,7 @@ fn find(connection: &PgConnection, lookup: &Lookup<'_>) -> Result<Option<FoundTe
         Lookup::Id(id) => connection.one(&format!("{select} id = $1"), params![id])?,
     };
     let found = |row: tokio_postgres::Row| {
-        let id = row.try_get::<_, &str>(1)?.into();
-        let tenant = Tenant { number: row.try_get(0)?, id, is_sole: row.try_get(2)? };
-        Ok(FoundTenant { tenant, is_incomplete: row.try_get(3)? })
+        Ok(FoundTenant { tenant: Tenant::of_row(&row)?, is_incomplete: row.try_get(3)? })
     };
     row.map(found).transpose()
 }

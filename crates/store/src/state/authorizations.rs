@@ -142,6 +142,9 @@ pub enum RefreshSpent {
     Never,
 }
 
+/// How long after a code was spent its tokens may still be being made, in seconds.
+const REDEEMED_SECONDS: u64 = 10;
+
 const COLUMNS: &str = "id, client, client_name, subject, audience, scopes, grant_id, single_use, \
                        created, expires, used, ended";
 
@@ -187,34 +190,40 @@ impl TokenStore {
         })
     }
 
-    /// Spends a code, durably. A code that was spent before ends its authorization. `now` is in
-    /// UTC seconds.
+    /// Spends a code, durably. A code that was spent before ends its authorization, unless another
+    /// request redeems it at this moment. `now` is in UTC seconds.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn spend_code(&self, code: &SecretDigest, now: i64) -> Result<CodeSpent, StateError> {
-        self.change("spend a code of", |tables| {
-            let found = tables.first(
-                "SELECT \"authorization\", redirect, challenge, created, spent \
-                 FROM authorization_codes WHERE digest = ?1",
-                values![code],
+        self.change_rows("spend a code of", |tables| {
+            // Of several servers that redeem a code, one changes the row. The others wait for that
+            // one, and then find the code spent.
+            let spent = tables.first(
+                "UPDATE authorization_codes SET spent = ?2 WHERE digest = ?1 AND spent IS NULL \
+                 RETURNING \"authorization\", redirect, challenge, created",
+                values![code, now],
                 |row| {
                     let id: String = row.get(0)?;
-                    let spent: Option<i64> = row.get(4)?;
-                    Ok((id, row.get(1)?, row.get(2)?, row.get::<i64>(3)?, spent))
+                    Ok((id, row.get(1)?, row.get(2)?, row.get::<i64>(3)?))
                 },
             )?;
-            let Some((id, redirect, challenge, created, spent)) = found else {
-                return Ok(CodeSpent::Never);
-            };
-            if spent.is_some() {
-                end(tables, &id, now)?;
+            let Some((id, redirect, challenge, created)) = spent else {
+                let known: Option<(String, i64)> = tables.first(
+                    "SELECT \"authorization\", coalesce(spent, 0) FROM authorization_codes \
+                     WHERE digest = ?1",
+                    values![code],
+                    |row| Ok((row.get(0)?, row.get(1)?)),
+                )?;
+                let Some((id, spent)) = known else { return Ok(CodeSpent::Never) };
+                // A client that sends its request twice meets two servers at once. What the one
+                // issues at this moment must not end before the client has it.
+                let issued = lock(tables, &id)?.is_none_or(|found| found.used.is_some());
+                if issued || now.abs_diff(spent) > REDEEMED_SECONDS {
+                    end(tables, &id, now)?;
+                }
                 return Ok(CodeSpent::Before);
-            }
-            tables.execute(
-                "UPDATE authorization_codes SET spent = ?2 WHERE digest = ?1",
-                values![code, now],
-            )?;
+            };
             let is_young = (0..=CODE_SECONDS).contains(&now.saturating_sub(created));
             let live = find(tables, &id)?.filter(|found| is_young && is_live(found, now));
             Ok(match live {
@@ -240,17 +249,24 @@ impl TokenStore {
         successor: &SecretDigest,
         now: i64,
     ) -> Result<RefreshSpent, StateError> {
-        self.change("spend a refresh token of", |tables| {
-            let found = tables.first(
-                "SELECT \"authorization\", spent, parent FROM refresh_tokens WHERE digest = ?1",
+        self.change_rows("spend a refresh token of", |tables| {
+            let family: Option<String> = tables.first(
+                "SELECT \"authorization\" FROM refresh_tokens WHERE digest = ?1",
                 values![token],
-                |row| Ok((row.get::<String>(0)?, row.get(1)?, row.get(2)?)),
+                |row| row.get(0),
             )?;
-            let Some((id, spent, parent)) = found else { return Ok(RefreshSpent::Never) };
-            let (spent, parent): (Option<i64>, Option<SecretDigest>) = (spent, parent);
+            let Some(id) = family else { return Ok(RefreshSpent::Never) };
+            // Of several servers that spend tokens of a family, one has its row at a time.
             let live =
-                find(tables, &id)?.filter(|found| found.client == client && is_live(found, now));
+                lock(tables, &id)?.filter(|found| found.client == client && is_live(found, now));
             let Some(authorization) = live else { return Ok(RefreshSpent::Never) };
+            let found = tables.first(
+                "SELECT spent, parent FROM refresh_tokens WHERE digest = ?1",
+                values![token],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
+            let Some((spent, parent)) = found else { return Ok(RefreshSpent::Never) };
+            let (spent, parent): (Option<i64>, Option<SecretDigest>) = (spent, parent);
             // A clock that was set back far is no grace.
             let is_late = |spent: i64| now.abs_diff(spent) > REFRESH_GRACE_SECONDS.unsigned_abs();
             let is_forked = has_spent_child(tables, token, token)?
@@ -282,7 +298,7 @@ impl TokenStore {
         authorization: &str,
         now: i64,
     ) -> Result<(), StateError> {
-        self.change("record a refresh token in", |tables| {
+        self.change_rows("record a refresh token in", |tables| {
             insert_refresh(tables, token, authorization, None, now)
         })
     }
@@ -297,8 +313,8 @@ impl TokenStore {
         token: &TokenRecord,
         authorization: &str,
     ) -> Result<Issued, StateError> {
-        self.change("record", |tables| {
-            let found = find(tables, authorization)?;
+        self.change_rows("record", |tables| {
+            let found = lock(tables, authorization)?;
             // The owner may have narrowed the authorization since the token was ordered.
             let is_current = |found: &AuthorizationRecord| {
                 is_live(found, token.issued) && found.scopes == token.scopes
@@ -447,6 +463,13 @@ fn find(tables: Tables<'_>, id: &str) -> Result<Option<AuthorizationRecord>, Tab
     tables.first(&one, values![id], authorization_of)
 }
 
+/// Finds an authorization, and keeps other transactions from changing it until this one ends.
+fn lock(tables: Tables<'_>, id: &str) -> Result<Option<AuthorizationRecord>, TableError> {
+    // Both databases lock a row that is written, also with the values that it had.
+    let one = format!("UPDATE authorizations SET used = used WHERE id = ?1 RETURNING {COLUMNS}");
+    tables.first(&one, values![id], authorization_of)
+}
+
 fn insert_authorization(tables: Tables<'_>, new: &AuthorizationRecord) -> Result<(), TableError> {
     let insert = "INSERT INTO authorizations (id, client, client_name, subject, audience, scopes, \
                   grant_id, single_use, created, expires) \
@@ -510,11 +533,15 @@ fn drop_expired_tokens(
          (SELECT jti FROM authorization_tokens WHERE \"authorization\" = ?1)",
         values![authorization, long_ago],
     )?;
-    tables.execute(
-        "DELETE FROM authorization_tokens WHERE \"authorization\" = ?1 \
-         AND jti NOT IN (SELECT jti FROM tokens)",
-        values![authorization],
-    )?;
+    // The list of all tokens is asked by key, for the few tokens of this approval.
+    for gone in ["token_uses", "authorization_tokens"] {
+        let text = format!(
+            "DELETE FROM {gone} WHERE jti IN (SELECT issued.jti FROM authorization_tokens AS issued \
+             WHERE issued.\"authorization\" = ?1 AND NOT EXISTS \
+             (SELECT 1 FROM tokens WHERE tokens.jti = issued.jti))"
+        );
+        tables.execute(&text, values![authorization])?;
+    }
     Ok(())
 }
 

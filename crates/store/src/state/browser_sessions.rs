@@ -122,7 +122,7 @@ impl TokenStore {
     ) -> Result<(), StateError> {
         let clean = "DELETE FROM sign_in_links WHERE abs(?1 - created) > ?2";
         let insert = "INSERT INTO sign_in_links (digest, subject, created) VALUES (?1, ?2, ?3)";
-        self.change("record a link in", |tables| {
+        self.change_rows("record a link in", |tables| {
             tables.execute(clean, values![now, LINK_SECONDS])?;
             tables.execute(insert, values![link, subject, now]).map(drop)
         })
@@ -147,7 +147,7 @@ impl TokenStore {
     /// [`StateError::Database`] if the database fails.
     pub fn spend_link(&self, link: &SecretDigest, now: i64) -> Result<Option<String>, StateError> {
         let spend = "DELETE FROM sign_in_links WHERE digest = ?1 RETURNING subject, created";
-        let spent: Option<(String, i64)> = self.change("spend a link of", |tables| {
+        let spent: Option<(String, i64)> = self.change_rows("spend a link of", |tables| {
             tables.first(spend, values![link], |row| Ok((row.get(0)?, row.get(1)?)))
         })?;
         let is_young = |created: i64| (0..=LINK_SECONDS).contains(&now.saturating_sub(created));
@@ -168,7 +168,7 @@ impl TokenStore {
         let clean = "DELETE FROM browser_sessions WHERE ?1 - created > ?2";
         let insert = "INSERT INTO browser_sessions (digest, subject, created, used) \
                       VALUES (?1, ?2, ?3, ?3)";
-        self.change("open a session in", |tables| {
+        self.change_rows("open a session in", |tables| {
             tables.execute(clean, values![now, SESSION_SECONDS])?;
             tables.execute(insert, values![session, subject, now]).map(drop)
         })

@@ -8,9 +8,9 @@ use proptest::test_runner::{Config, TestRunner};
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
 use super::{
-    AuthorizationRecord, ClientKind, ClientRecord, CodeSpent, Issued, NewCode, Passkey, Revocation,
-    SecretDigest, StateDir, StateError, StoredPassword, TokenKey, TokenKind, TokenRecord,
-    TokenStore,
+    AuthorizationRecord, ClientKind, ClientRecord, CodeSpent, Issued, NewCode, Passkey,
+    RefreshSpent, Revocation, SecretDigest, StateDir, StateError, StoredPassword, TokenKey,
+    TokenKind, TokenRecord, TokenStore,
 };
 use crate::postgresql::Database;
 
@@ -236,6 +236,79 @@ fn a_code_that_two_servers_get_at_once_is_spent_once() {
         assert_eq!(now, 1, "{spent:?}");
         assert!(spent.contains(&CodeSpent::Before));
     }
+}
+
+/// Redeems a code as the token endpoint does. Returns whether the client gets a token.
+fn redeem(store: &TokenStore, digest: SecretDigest, jti: &str) -> bool {
+    let CodeSpent::Now(spent) = store.spend_code(&digest, 101).unwrap() else { return false };
+    let id = &spent.authorization.id;
+    store.record_refresh(&successor_of(jti), id, 101).unwrap();
+    let issued = store.record_of_authorization(&token(jti, "subject", 101), id).unwrap();
+    issued == Issued::Valid
+}
+
+/// Returns a digest that no other name has.
+fn successor_of(name: &str) -> SecretDigest {
+    *stile_domain::hash::ContentHash::digest(name.as_bytes()).as_bytes()
+}
+
+#[test]
+fn of_two_servers_that_redeem_a_code_exactly_one_gives_a_token() {
+    let test = "of_two_servers_that_redeem_a_code_exactly_one_gives_a_token";
+    let Some((_database, servers)) = two_servers(test) else { return };
+    for round in 0..24 {
+        let (id, digest) = (format!("id-{round}"), successor_of(&format!("code {round}")));
+        let code = NewCode { digest, redirect: None, challenge: "challenge" };
+        let new = AuthorizationRecord { expires: 10_000, ..authorization(&id, "editor", 100) };
+        servers[0].authorize(&new, &client("editor", "Editor", 100), &code).unwrap();
+        let given: Vec<bool> = std::thread::scope(|scope| {
+            let threads: Vec<_> = servers
+                .iter()
+                .enumerate()
+                .map(|(at, store)| {
+                    let jti = format!("token {round} of {at}");
+                    scope.spawn(move || redeem(store, digest, &jti))
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(given.iter().filter(|given| **given).count(), 1, "round {round}: {given:?}");
+    }
+}
+
+#[test]
+fn refreshes_of_unrelated_people_are_never_in_each_others_way() {
+    let test = "refreshes_of_unrelated_people_are_never_in_each_others_way";
+    let Some((_database, servers)) = two_servers(test) else { return };
+    let people: Vec<String> = (0..6).map(|person| format!("person {person}")).collect();
+    for person in &people {
+        let (id, digest) = (format!("of {person}"), successor_of(&format!("code {person}")));
+        let code = NewCode { digest, redirect: None, challenge: "challenge" };
+        let new = AuthorizationRecord {
+            expires: 10_000,
+            client: person.clone(),
+            ..authorization(&id, person, 100)
+        };
+        servers[0].authorize(&new, &client(person, person, 100), &code).unwrap();
+        servers[0].record_refresh(&successor_of(&format!("{person} 0")), &id, 100).unwrap();
+    }
+    std::thread::scope(|scope| {
+        for (at, person) in people.iter().enumerate() {
+            let store = &servers[at % 2];
+            scope.spawn(move || {
+                for turn in 0..8 {
+                    let spent = successor_of(&format!("{person} {turn}"));
+                    let next = successor_of(&format!("{person} {}", turn + 1));
+                    let done = store.spend_refresh(&spent, person, &next, 101 + turn).unwrap();
+                    assert!(matches!(done, RefreshSpent::Now(_)), "{done:?}");
+                    let token = token(&format!("{person} token {turn}"), person, 101 + turn);
+                    let id = format!("of {person}");
+                    let issued = store.record_of_authorization(&token, &id).unwrap();
+                    assert_eq!(issued, Issued::Valid);
+                }
+            });
+        }
+    });
 }
 
 #[test]

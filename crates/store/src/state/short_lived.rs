@@ -129,7 +129,7 @@ impl TokenStore {
     ) -> Result<Option<String>, StateError> {
         let take = "DELETE FROM short_lived WHERE kind = ?1 AND key = ?2 RETURNING value, ends";
         let taken: Option<(String, i64)> = self
-            .change("take what lives for a short time from", |tables| {
+            .change_rows("take what lives for a short time from", |tables| {
                 tables.first(take, values![kind, key], |row| Ok((row.get(0)?, row.get(1)?)))
             })?;
         Ok(taken.filter(|(_, ends)| now < *ends).map(|(value, _)| value))
@@ -154,7 +154,7 @@ impl TokenStore {
     /// [`StateError::Database`] if the database fails.
     pub fn remove_ended(&self, now: i64) -> Result<usize, StateError> {
         let lock = "SELECT pg_try_advisory_xact_lock(?1)";
-        self.change("remove what has ended from", |tables| {
+        self.change_rows("remove what has ended from", |tables| {
             let may_clean = match tables {
                 Tables::Sqlite(_) => true,
                 Tables::Postgresql(_) => tables

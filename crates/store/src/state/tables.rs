@@ -9,7 +9,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode};
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use crate::postgresql::{PgConnection, PgError};
+use crate::postgresql::{PgConnection, PgError, report_outage};
 
 /// A value of a statement.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,7 @@ impl From<PgError> for TableError {
         if error.is_conflict() {
             Self::Conflict
         } else if error.passes() {
-            tracing::warn!(%error, "the database cannot answer now");
+            report_outage(&error);
             Self::Busy
         } else {
             Self::Postgresql(error.to_string())

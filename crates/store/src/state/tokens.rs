@@ -18,7 +18,7 @@ use super::session_rows::end_sessions_of;
 use super::state_dir::{StateDir, StateError, io_error};
 use super::tables::{TableError, TableRow, Tables, Value, values};
 use super::version;
-use crate::postgresql::Database;
+use crate::postgresql::{Apart, Database, PgConnection};
 
 pub(super) const NAME: &str = "stile.db";
 /// `Stil`: tells our databases from those of other programs.
@@ -222,7 +222,7 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn record(&self, token: &TokenRecord) -> Result<(), StateError> {
-        self.change("record", |tables| insert_token(tables, token))
+        self.change_rows("record", |tables| insert_token(tables, token))
     }
 
     /// Returns all tokens in the order in which they were minted. One that was issued under an
@@ -249,6 +249,67 @@ impl TokenStore {
              expires, coalesce(revoked, {ended}) FROM tokens ORDER BY issued, jti"
         );
         self.read("list", |tables| tables.rows(&all, &[], record))
+    }
+
+    /// Returns the subjects that tokens, approvals, sessions and links name, each once.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn subjects(&self) -> Result<Vec<String>, StateError> {
+        let all = "SELECT subject FROM tokens UNION SELECT subject FROM authorizations \
+                   UNION SELECT subject FROM browser_sessions \
+                   UNION SELECT subject FROM sign_in_links";
+        self.read("list the people of", |tables| tables.rows(all, &[], |row| row.get(0)))
+    }
+
+    /// Returns the people whom tokens, approvals and sessions name, with the time of the last use,
+    /// in UTC seconds.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn last_uses_of_people(&self) -> Result<Vec<(String, Option<i64>)>, StateError> {
+        let all = "SELECT named.subject, max(named.used) FROM ( \
+                   SELECT t.subject, u.used FROM tokens t LEFT JOIN token_uses u ON u.jti = t.jti \
+                   UNION ALL SELECT subject, used FROM authorizations \
+                   UNION ALL SELECT subject, used FROM browser_sessions) AS named \
+                   GROUP BY named.subject ORDER BY named.subject";
+        self.read("list the people of", |tables| {
+            tables.rows(all, &[], |row| Ok((row.get(0)?, row.get(1)?)))
+        })
+    }
+
+    /// Ends and forgets all tokens, approvals, sessions and links of a person, durably. `now` is in
+    /// UTC seconds.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails. Nothing is changed then.
+    pub fn forget_person(&self, subject: &str, now: i64) -> Result<(), StateError> {
+        const OF_APPROVALS: &str = "IN (SELECT id FROM authorizations WHERE subject = ?1)";
+        self.change("forget a person of", |tables| {
+            let approvals = "SELECT id FROM authorizations WHERE subject = ?1";
+            let approvals: Vec<String> =
+                tables.rows(approvals, values![subject], |row| row.get(0))?;
+            let jtis = "SELECT jti FROM tokens WHERE subject = ?1";
+            let jtis: Vec<String> = tables.rows(jtis, values![subject], |row| row.get(0))?;
+            approvals.iter().chain(&jtis).try_for_each(|id| end_sessions_of(tables, id))?;
+            // What running servers remember of a token ends with the token.
+            let revoke = "UPDATE tokens SET revoked = ?2 WHERE subject = ?1 AND revoked IS NULL";
+            tables.execute(revoke, values![subject, now])?;
+            for table in ["authorization_codes", "refresh_tokens", "authorization_tokens"] {
+                let text = format!("DELETE FROM {table} WHERE \"authorization\" {OF_APPROVALS}");
+                tables.execute(&text, values![subject])?;
+            }
+            let uses = "DELETE FROM token_uses WHERE jti IN \
+                        (SELECT jti FROM tokens WHERE subject = ?1)";
+            tables.execute(uses, values![subject])?;
+            for table in
+                ["authorizations", "tokens", "browser_sessions", "sign_in_links", "passkeys"]
+            {
+                let text = format!("DELETE FROM {table} WHERE subject = ?1");
+                tables.execute(&text, values![subject])?;
+            }
+            Ok(())
+        })
     }
 
     /// Returns the token with this identifier; `None` if it was never minted here.
@@ -331,11 +392,30 @@ impl TokenStore {
         doing: &'static str,
         change: impl Fn(Tables<'_>) -> Result<T, TableError>,
     ) -> Result<T, StateError> {
+        self.change_apart(doing, Apart::FromAll, change)
+    }
+
+    /// Runs statements as one transaction, durably, which itself locks the rows that it decides by.
+    /// Changes of other rows are never in the way. A file has one writer at a time.
+    pub(super) fn change_rows<T>(
+        &self,
+        doing: &'static str,
+        change: impl Fn(Tables<'_>) -> Result<T, TableError>,
+    ) -> Result<T, StateError> {
+        self.change_apart(doing, Apart::ByRows, change)
+    }
+
+    fn change_apart<T>(
+        &self,
+        doing: &'static str,
+        apart: Apart,
+        change: impl Fn(Tables<'_>) -> Result<T, TableError>,
+    ) -> Result<T, StateError> {
         let done = match &self.home {
             Home::File { changes: connection, .. } | Home::ReadFile(connection, _) => {
                 change_file(&mut lock(connection), &change)
             }
-            Home::Server(database) => change_server(database, &change),
+            Home::Server(database) => change_server(database, apart, &change),
         };
         done.map_err(failed(doing))
     }
@@ -347,7 +427,8 @@ impl TokenStore {
         text: &str,
         values: &[Value<'_>],
     ) -> Result<usize, StateError> {
-        self.change(doing, |tables| tables.execute(text, values))
+        // One statement locks the rows that it changes.
+        self.change_rows(doing, |tables| tables.execute(text, values))
     }
 }
 
@@ -373,12 +454,14 @@ fn change_file<T>(
 
 fn change_server<T>(
     database: &Database,
+    apart: Apart,
     change: impl Fn(Tables<'_>) -> Result<T, TableError>,
 ) -> Result<T, TableError> {
     let mut tries = 0;
     loop {
         tries += 1;
-        match database.change_access(|connection| change(Tables::Postgresql(connection))) {
+        let run = |connection: &PgConnection| change(Tables::Postgresql(connection));
+        match database.change_access_apart(apart, run) {
             Err(TableError::Conflict) if tries < MAX_TRIES => {}
             Err(TableError::Conflict) => return Err(TableError::Busy),
             done => return done,

@@ -190,7 +190,7 @@ fn a_minted_token_carries_its_access_to_records() {
         let recorded =
             rig.tokens.list().unwrap().into_iter().find(|token| token.jti == minted.jti).unwrap();
         let (grant, is_owner) = match &request.records {
-            RecordsClaim::None => (None, false),
+            RecordsClaim::None | RecordsClaim::Import(_) => (None, false),
             RecordsClaim::Owner => (None, true),
             RecordsClaim::Grant(grant) => (Some(grant.to_string()), false),
         };

@@ -2,13 +2,13 @@
 
 use clap::Command;
 
-use super::{Settings, flag, json, positional, setting_arguments, utc};
+use super::{Settings, flag, json, positional, utc};
 use crate::config::CommandGroup;
 
 pub(super) fn command(settings: Settings<'_>) -> Command {
     Command::new("owner")
         .about("Sets how you sign in to the pages of your server.")
-        .args(setting_arguments(settings, CommandGroup::Token).map(|arg| arg.global(true)))
+        .args(super::settings_of_nobody(settings, CommandGroup::Token).map(|arg| arg.global(true)))
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(

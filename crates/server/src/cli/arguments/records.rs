@@ -5,7 +5,9 @@ use clap::{Arg, ArgGroup, Command};
 use stile_import::importer::Importer;
 use stile_import::importers::IMPORTERS;
 
-use super::{Settings, flag, json, many, one, positional, setting_arguments, utc};
+use super::{
+    Settings, flag, json, many, one, positional, setting_arguments, settings_of_nobody, utc,
+};
 use crate::cli::import::{EXPORT_FORMAT, join_names};
 use crate::cli::import_reading::{DATE_ORDERS, DECIMALS, HEADERS};
 use crate::config::CommandGroup;
@@ -23,8 +25,13 @@ pub(super) fn commands(settings: Settings<'_>) -> [Command; 9] {
         restore_backup(),
         grant(),
     ];
+    // A copy of the state is of all people.
+    let is_of_all = |command: &Command| command.get_name().contains("backup");
     commands.map(|command| match command.has_subcommands() {
         true => command.mut_subcommands(|command| with_settings(command, settings)),
+        false if is_of_all(&command) => {
+            command.args(settings_of_nobody(settings, CommandGroup::Records))
+        }
         false => with_settings(command, settings),
     })
 }

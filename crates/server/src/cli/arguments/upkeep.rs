@@ -3,7 +3,9 @@
 use clap::{Arg, Command, value_parser};
 use clap_complete::Shell;
 
-use super::{Settings, flag, json, one, positional, setting_argument, setting_arguments};
+use super::{
+    Settings, flag, json, one, positional, setting_argument, setting_arguments, settings_of_nobody,
+};
 use crate::config::CommandGroup;
 use crate::config::declarations::{CONFIG, ROOT, STATE};
 
@@ -15,7 +17,7 @@ pub(super) fn commands(settings: Settings<'_>) -> [Command; 7] {
 fn space(settings: Settings<'_>) -> Command {
     Command::new("space")
         .about("Says which folder a space is.")
-        .args(setting_arguments(settings, CommandGroup::Token).map(|arg| arg.global(true)))
+        .args(settings_of_nobody(settings, CommandGroup::Token).map(|arg| arg.global(true)))
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(

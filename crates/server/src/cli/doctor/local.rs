@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use stile_store::probe;
+use stile_store::records::Records;
 use stile_store::state::{RunningServer, StateDir, StateError, check_disjoint};
 
 use crate::checkup::{self, Finding, failed, folder};
 use crate::cli::home::Home;
 use crate::cli::{Failure, owner};
-use crate::clock::{unix_seconds, wall_clock};
+use crate::clock::{self, unix_seconds, wall_clock};
 use crate::config::declarations::ROOT;
 use crate::config::{Environment, Resolved, Source};
 
@@ -47,7 +48,7 @@ pub(super) fn check(
                     }
                     findings.extend(state_files(&home));
                     if home.has_records() {
-                        findings.push(records(matches, environment));
+                        findings.push(records(&home, matches, environment));
                     }
                 }
             }
@@ -93,14 +94,22 @@ fn state_files(home: &Home) -> Vec<Finding> {
     findings
 }
 
-fn records(matches: &ArgMatches, environment: Environment<'_>) -> Finding {
-    let opened = owner::open(matches, environment);
-    let checked = opened.and_then(|owner| {
+/// Checks the records: of the one owner, or of every tenant of the database.
+fn records(home: &Home, matches: &ArgMatches, environment: Environment<'_>) -> Finding {
+    let check = |records: Records| {
+        let owner = owner::of_records(records, environment);
         if matches.get_flag("deep") {
             owner.services.check_database(&owner.caller)?;
         }
         Ok(())
-    });
+    };
+    let now = clock::now();
+    let checked = match home.database() {
+        None => home.records(now).and_then(check),
+        Some(database) => database.tenants().map_err(Failure::from).and_then(|tenants| {
+            tenants.iter().try_for_each(|tenant| check(home.records_of(tenant, now)?))
+        }),
+    };
     match checked {
         Ok(()) if matches.get_flag("deep") => Finding::good("records", "every page is whole"),
         Ok(()) => Finding::good("records", "open; `--deep` checks every page"),

@@ -1,0 +1,485 @@
+//! People who each have a space and records of their own: what their operator and they themselves
+//! do with these, and that nobody reaches what another one has.
+
+use std::path::PathBuf;
+use std::process::Output;
+
+use serde_json::{Value, json};
+use stile_testkit::client::{Http, Reply};
+use stile_testkit::issuer::Issuer;
+use stile_testkit::issuer::openid::CLIENT_ID;
+use stile_testkit::postgres::{PostgresServer, TestDatabase};
+use stile_testkit::process::{Rig, Server};
+
+use crate::sign_in_kit::{Browser, ScriptedClient, fetch, form_to, location, parameter, text_of};
+
+const AUDIENCE: &str = "https://notes.example/mcp";
+const JSON: &str = "application/json";
+const NDJSON: &str = "application/x-ndjson";
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// A server that gives each person a space, and its operator.
+struct Hosted {
+    folder: tempfile::TempDir,
+    database: TestDatabase,
+    server: Server,
+    issuer: Option<Issuer>,
+}
+
+impl Hosted {
+    /// Starts a server whose people get tokens and links of the operator. `None` without
+    /// PostgreSQL.
+    fn start(test: &str) -> Option<Self> {
+        Self::with(test, None)
+    }
+
+    /// Starts a server whose people sign in at an identity provider.
+    fn start_with_provider(test: &str) -> Option<Self> {
+        Self::with(test, Some(Issuer::start()))
+    }
+
+    fn with(test: &str, issuer: Option<Issuer>) -> Option<Self> {
+        let database = PostgresServer::shared(test)?.database();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("people")).unwrap();
+        let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
+        let mut command = rig.command(&["serve", "--listen", "127.0.0.1:0", "--spaces"]);
+        command.arg(folder.path().join("people"));
+        command.arg("--state").arg(folder.path().join("server"));
+        if let Some(issuer) = &issuer {
+            command.args(["--jwks", &issuer.jwks_url(), "--issuer", &issuer.url()]);
+            command.args(["--audience", AUDIENCE, "--sign-in-client", CLIENT_ID]);
+        }
+        command.env("STILE_DATABASE", database.address());
+        let server = Server::start(command);
+        Some(Self { folder, database, server, issuer })
+    }
+
+    fn people(&self) -> PathBuf {
+        self.folder.path().join("people")
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.server.address)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let rig = Rig::below(self.folder.path(), env!("CARGO_BIN_EXE_stile"));
+        let mut command = rig.command(arguments);
+        command.arg("--state").arg(self.folder.path().join("desk"));
+        command.env("STILE_DATABASE", self.database.address());
+        if let Some(issuer) = &self.issuer {
+            command.env("STILE_ISSUER", issuer.url());
+        }
+        command.output().unwrap()
+    }
+
+    /// Runs a command of the operator that must succeed, and returns what it prints.
+    fn stile(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Makes a person with two records.
+    fn person(&self, name: &str) -> String {
+        let id = self.stile(&["person", "add", name]);
+        let rows = self.folder.path().join("rows.jsonl");
+        let row = |key: &str| json!({ "id": key, "text": format!("the heron of {name}") });
+        std::fs::write(&rows, format!("{}\n{}\n", row("1"), row("2"))).unwrap();
+        let file = rows.to_str().unwrap();
+        let of = ["import", file, "--connection", "mail", "--stream", "letters", "--person", name];
+        self.stile(&of);
+        id
+    }
+
+    fn grant(&self, name: &str) -> String {
+        let of = ["grant", "create", "--client", "agent", "--stream", "letters", "--person", name];
+        self.stile(&of)
+    }
+
+    fn send(&self, method: &str, path: &str, token: &str, body: (&str, &str)) -> Reply {
+        let authorization = format!("Bearer {token}");
+        let headers = [("Authorization", authorization.as_str()), ("Content-Type", body.0)];
+        fetch(method, &(self.url() + path), &headers, body.1)
+    }
+
+    fn get(&self, token: &str, path: &str) -> Reply {
+        self.send("GET", path, token, (JSON, ""))
+    }
+
+    /// Returns the texts of the letters that a token reads.
+    fn letters(&self, token: &str) -> Vec<String> {
+        let reply = self.get(token, "/v1/streams/letters/records");
+        assert_eq!(reply.status, 200, "{}", text_of(&reply));
+        let listed = reply.json();
+        let records = listed["data"].as_array().unwrap().iter();
+        records.map(|record| record["data"]["text"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Returns a browser in which a person signed in with a link of the operator.
+    fn browser(&self, name: &str) -> Browser {
+        let printed = self.stile(&["sign-in", "--address", &self.url(), "--person", name]);
+        let mut browser = Browser::default();
+        let page = browser.get(printed.lines().next().unwrap());
+        let reply = browser.submit(&self.url(), &page, &[]);
+        assert_eq!(reply.status, 303, "{}", text_of(&reply));
+        browser
+    }
+
+    /// Returns a browser in which a person signed in at the identity provider.
+    fn browser_of_provider(&self, name: &str) -> Browser {
+        self.issuer.as_ref().unwrap().openid().person(name, None);
+        let mut browser = Browser::default();
+        let page = text_of(&browser.open(&format!("{}/owner/clients", self.url())));
+        let (_, rest) = page.split_once("href=\"/sign-in/provider").unwrap();
+        let query = rest.split_once('"').unwrap().0.replace("&amp;", "&");
+        let leads = browser.get(&format!("{}/sign-in/provider{query}", self.url()));
+        let back = fetch("GET", location(&leads).unwrap(), &[], "");
+        browser.open(location(&back).unwrap());
+        browser
+    }
+
+    fn page(&self, browser: &mut Browser, path: &str) -> String {
+        let page = browser.get(&format!("{}/owner/{path}", self.url()));
+        assert_eq!(page.status, 200, "{path}: {}", text_of(&page));
+        text_of(&page)
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Returns the search of an agent over MCP.
+fn agent_searches(hosted: &Hosted, token: &str) -> Value {
+    let call = json!({ "name": "search", "arguments": { "q": "heron" } });
+    Http::new(hosted.server.address, token).post("tools/call", call).unwrap().json()
+}
+
+#[test]
+fn a_person_owns_records_and_an_agent_reads_them_until_the_grant_ends() {
+    let test = "a_person_owns_records_and_an_agent_reads_them_until_the_grant_ends";
+    let Some(hosted) = Hosted::start(test) else { return };
+    for name in ["ann", "bob"] {
+        hosted.person(name);
+    }
+    let grant = hosted.grant("ann");
+    let token = hosted.stile(&["token", "--person", "ann", "--grant", &grant]);
+    assert_eq!(hosted.letters(&token), ["the heron of ann", "the heron of ann"]);
+    let found = agent_searches(&hosted, &token).to_string();
+    assert!(found.contains("the heron of ann") && !found.contains("bob"), "{found}");
+    // The owner of the records learns of the token, and another owner does not.
+    let owner = |name| hosted.stile(&["token", "--person", name, "--owner"]);
+    let (ann, bob) = (owner("ann"), owner("bob"));
+    for path in ["/v1/introspect", "/oauth/introspect"] {
+        let asks = |owner: &str| {
+            let reply = hosted.send("POST", path, owner, (FORM, &format!("token={token}")));
+            assert_eq!(reply.status, 200, "{}", text_of(&reply));
+            reply.json()["active"].clone()
+        };
+        assert_eq!((asks(&ann), asks(&bob)), (json!(true), json!(false)), "{path}");
+    }
+    // Nobody makes a token of a grant that is another's, or revokes it.
+    let stolen = hosted.run(&["token", "--person", "bob", "--grant", &grant]);
+    assert!(!stolen.status.success(), "{}", said(&stolen));
+    let forged = hosted.send("POST", &format!("/v1/grants/{grant}/tokens"), &bob, (JSON, "{}"));
+    assert_eq!(forged.status, 404, "{}", text_of(&forged));
+    let foreign = hosted.send("DELETE", &format!("/v1/grants/{grant}"), &bob, (JSON, ""));
+    assert_eq!(foreign.status, 404, "{}", text_of(&foreign));
+    let jti = hosted.stile(&["token", "list", "--person", "ann", "--json"]);
+    let jti: Value = serde_json::from_str(&jti).unwrap();
+    let jti = jti.as_array().unwrap().iter().find(|row| row["grant"] == grant.as_str()).unwrap();
+    let path = format!("/v1/grants/{grant}/tokens/{}", jti["jti"].as_str().unwrap());
+    assert_eq!(hosted.send("DELETE", &path, &bob, (JSON, "")).status, 404);
+    assert_eq!(hosted.letters(&token).len(), 2);
+    // The page of the person shows the grant and revokes it; the page of another one does neither.
+    let (mut of_ann, mut of_bob) = (hosted.browser("ann"), hosted.browser("bob"));
+    assert!(hosted.page(&mut of_ann, "clients").contains(&grant));
+    assert!(!hosted.page(&mut of_bob, "clients").contains(&grant));
+    let revoke = |browser: &mut Browser| {
+        let page = browser.get(&format!("{}/owner/clients", hosted.url()));
+        let csrf =
+            form_to(&page, "/sign-out").fields.iter().find(|it| it.0 == "csrf").unwrap().1.clone();
+        let url = format!("{}/owner/clients/revoke-grant", hosted.url());
+        let reply = browser.post(&url, &[("id", &grant), ("csrf", &csrf)]);
+        location(&reply).unwrap_or_else(|| panic!("{}", text_of(&reply))).to_owned()
+    };
+    assert_eq!(revoke(&mut of_bob), "/owner/clients?done=gone");
+    assert_eq!(hosted.letters(&token).len(), 2);
+    assert_eq!(revoke(&mut of_ann), "/owner/clients?done=grant-revoked");
+    assert_eq!(hosted.get(&token, "/v1/streams/letters/records").status, 403);
+}
+
+#[test]
+fn a_person_of_a_provider_lets_a_client_see_records_and_ends_that() {
+    let test = "a_person_of_a_provider_lets_a_client_see_records_and_ends_that";
+    let Some(hosted) = Hosted::start_with_provider(test) else { return };
+    for name in ["ann", "bob"] {
+        hosted.person(name);
+    }
+    let (mut of_ann, mut of_bob) =
+        (hosted.browser_of_provider("ann"), hosted.browser_of_provider("bob"));
+    // No claim of the provider makes an owner.
+    let issuer = hosted.issuer.as_ref().unwrap();
+    let claim = issuer.mint("ann", AUDIENCE).scope("read:/").claim("records", json!("owner"));
+    let claimed = claim.token(stile_testkit::issuer::Alg::Es256);
+    assert_eq!(hosted.get(&claimed, "/v1/streams/letters/records").status, 403);
+    let client = ScriptedClient::connect(&format!("{}/mcp", hosted.url()));
+    let detail = json!([{
+        "type": "https://pdpp.dev/data-access", "streams": [{ "name": "letters" }],
+        "purpose_description": "to answer letters", "access_mode": "continuous",
+    }]);
+    let url = client
+        .authorization_url(&[("scope", "read:/"), ("authorization_details", &detail.to_string())]);
+    let page = of_ann.open(&url);
+    assert!(text_of(&page).contains("the heron of ann"), "{}", text_of(&page));
+    let answer = of_ann.submit(&hosted.url(), &page, &[("decision", "approve")]);
+    let code = parameter(location(&answer).unwrap(), "code").unwrap();
+    let tokens = client.redeem(&code).json();
+    let access = tokens["access_token"].as_str().unwrap_or_else(|| panic!("{tokens}"));
+    assert_eq!(hosted.letters(access), ["the heron of ann", "the heron of ann"]);
+    let found = agent_searches(&hosted, access).to_string();
+    assert!(found.contains("the heron of ann") && !found.contains("bob"), "{found}");
+    // Each sees what they approved, whatever the role.
+    assert!(hosted.page(&mut of_ann, "clients").contains("End this access"));
+    assert!(!hosted.page(&mut of_bob, "clients").contains("End this access"));
+    // A call comes into the journal of its person.
+    // The line comes into the database within about a second.
+    while !hosted.page(&mut of_ann, "activity?days=2").contains("Editor") {}
+    assert!(!hosted.page(&mut of_bob, "activity?days=2").contains("Editor"));
+    for path in ["files", "connect", "health", "account"] {
+        let shown = hosted.page(&mut of_ann, path);
+        assert!(!shown.contains(hosted.folder.path().to_str().unwrap()), "{path}: {shown}");
+    }
+    let page = of_ann.get(&format!("{}/owner/clients", hosted.url()));
+    let end = form_to(&page, "/owner/clients/end");
+    let fields: Vec<(&str, &str)> =
+        end.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let ended = of_ann.post(&format!("{}/owner/clients/end", hosted.url()), &fields);
+    assert_eq!(location(&ended), Some("/owner/clients?done=ended"));
+    assert_eq!(hosted.get(access, "/v1/streams/letters/records").status, 401);
+    // The grant that was made for the client has ended with it.
+    let grants: Value =
+        serde_json::from_str(&hosted.stile(&["grant", "list", "--person", "ann", "--json"]))
+            .unwrap();
+    assert_eq!(grants[0]["status"], "revoked", "{grants}");
+}
+
+#[test]
+fn a_command_without_a_person_changes_nothing_and_says_how_to_name_one() {
+    let test = "a_command_without_a_person_changes_nothing_and_says_how_to_name_one";
+    let Some(hosted) = Hosted::start(test) else { return };
+    let rows = hosted.folder.path().join("rows.jsonl");
+    std::fs::write(&rows, "{\"id\":\"1\"}\n").unwrap();
+    let file = rows.to_str().unwrap();
+    let counts = || {
+        let of = |table: &str| format!("(SELECT count(*) FROM {table})");
+        let tables = ["stile.tenants", "stile.records", "stile.grants", "stile_access.tokens"];
+        hosted.database.run(&format!("SELECT {}", tables.map(of).join(" || ' ' || ")))
+    };
+    let before = counts();
+    for command in [
+        "import FILE --connection c --stream s",
+        "connections",
+        "streams",
+        "records show s 1",
+        "declare --connection c --stream s --show",
+        "export --to out",
+        "grant create --client a --stream s",
+        "grant list",
+        "grant show 12345678",
+        "grant revoke 12345678",
+        "token --scope read:/",
+        "token --owner",
+        "sign-in",
+        "history",
+        "show a.md@42",
+        "diff a.md",
+        "restore a.md",
+        "undo --client agent --since 1h",
+        "note outline a.md",
+    ] {
+        let words: Vec<&str> =
+            command.split(' ').map(|word| if word == "FILE" { file } else { word }).collect();
+        let output = hosted.run(&words);
+        let told = said(&output) + &String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(2), "{command}: {told}");
+        assert!(told.contains("--person"), "{command}: {told}");
+        let mut of_nobody = words.clone();
+        of_nobody.extend(["--person", "nobody"]);
+        let output = hosted.run(&of_nobody);
+        let told = said(&output) + &String::from_utf8_lossy(&output.stdout);
+        assert!(told.contains("no person `nobody`"), "{command}: {told}");
+    }
+    for (command, instead) in [
+        ("connect cursor", "stile token --person"),
+        ("owner password --remove", "stile sign-in --person"),
+        ("owner passkeys", "stile sign-in --person"),
+    ] {
+        let output = hosted.run(&command.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(2), "{command}: {}", said(&output));
+        assert!(said(&output).contains(instead), "{command}: {}", said(&output));
+    }
+    assert_eq!(counts(), before, "no command wrote to a tenant that nobody named");
+}
+
+#[test]
+fn the_operator_undoes_and_audits_for_one_person() {
+    let test = "the_operator_undoes_and_audits_for_one_person";
+    let Some(hosted) = Hosted::start(test) else { return };
+    for name in ["ann", "bob"] {
+        hosted.stile(&["person", "add", name]);
+        let of = ["token", "--person", name, "--scope", "write:/", "--client", "agent"];
+        let token = hosted.stile(&of);
+        let note = json!({ "path": format!("/{name}.md"), "content": "written by an agent\n" });
+        let call = json!({ "name": "file.create", "arguments": note });
+        let reply = Http::new(hosted.server.address, &token).post("tools/call", call).unwrap();
+        assert_eq!(reply.json()["result"]["isError"], false, "{}", reply.json());
+    }
+    let spaces = hosted.people();
+    let of = |person: &'static str, words: &[&'static str]| {
+        let mut all = words.to_vec();
+        all.extend(["--person", person, "--spaces", spaces.to_str().unwrap()]);
+        hosted.stile(&all)
+    };
+    let listed = of("ann", &["history"]);
+    assert!(listed.contains("ann.md") && !listed.contains("bob.md"), "{listed}");
+    of("ann", &["undo", "--client", "agent", "--since", "1h", "--yes"]);
+    let listed: Value = serde_json::from_str(&hosted.stile(&[
+        "person",
+        "list",
+        "--json",
+        "--spaces",
+        spaces.to_str().unwrap(),
+    ]))
+    .unwrap();
+    let folder = |name: &str| {
+        let person = listed.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+        spaces.join(person["id"].as_str().unwrap()).join("notes").join(format!("{name}.md"))
+    };
+    assert!(!folder("ann").exists() && folder("bob").exists());
+    // The lines come into the database within about a second, and each person has their own.
+    let told = loop {
+        let told = hosted.stile(&["audit", "--person", "ann"]);
+        if told.lines().count() >= 2 {
+            break told;
+        }
+    };
+    assert!(told.contains("ann.md") && !told.contains("bob.md"), "{told}");
+    let mut of_bob = hosted.browser("bob");
+    let shown = hosted.page(&mut of_bob, "activity?days=2");
+    assert!(shown.contains("bob.md") && !shown.contains("ann.md"), "{shown}");
+}
+
+#[test]
+fn all_of_a_person_is_exported_and_removed_and_others_stay() {
+    let test = "all_of_a_person_is_exported_and_removed_and_others_stay";
+    let Some(hosted) = Hosted::start(test) else { return };
+    let (ann, bob) = (hosted.person("ann"), hosted.person("bob"));
+    let grant = hosted.grant("ann");
+    let token =
+        hosted.stile(&["token", "--person", "ann", "--grant", &grant, "--scope", "write:/"]);
+    let of_bob = hosted.stile(&["token", "--person", "bob", "--owner", "--scope", "write:/"]);
+    for token in [&token, &of_bob] {
+        let note = json!({ "path": "/mine.md", "content": "a note\n" });
+        let call = json!({ "name": "file.create", "arguments": note });
+        let reply = Http::new(hosted.server.address, token).post("tools/call", call).unwrap();
+        assert_eq!(reply.json()["result"]["isError"], false, "{}", reply.json());
+    }
+    assert_eq!(hosted.letters(&token).len(), 2);
+    let spaces = hosted.people();
+    let spaces = spaces.to_str().unwrap();
+    let to = hosted.folder.path().join("of-ann");
+    hosted.stile(&["person", "export", "ann", "--spaces", spaces, "--to", to.to_str().unwrap()]);
+    let read = |path: &str| std::fs::read_to_string(to.join(path)).unwrap();
+    assert_eq!(read("space/notes/mine.md"), "a note\n");
+    assert!(read("access.json").contains(&grant));
+    assert!(to.join("records").read_dir().unwrap().next().is_some());
+    let rows = |id: &str| {
+        let of = format!("(SELECT number FROM stile.tenants WHERE id = '{id}')");
+        hosted.database.run(&format!("SELECT count(*) FROM stile.records WHERE tenant = {of}"))
+    };
+    let plan = hosted.stile(&["person", "remove", "ann", "--spaces", spaces]);
+    assert!(plan.contains("Nothing was changed") && plan.contains("2 records"), "{plan}");
+    assert_eq!(rows(&ann).trim(), "2");
+    hosted.stile(&["person", "remove", "ann", "--spaces", spaces, "--yes"]);
+    assert_eq!((rows(&ann).trim(), rows(&bob).trim()), ("0", "2"));
+    let left = "SELECT count(*) FROM stile.tenants UNION ALL SELECT count(*) FROM stile.grants";
+    assert_eq!(hosted.database.run(left).split_whitespace().collect::<Vec<_>>(), ["2", "0"]);
+    assert!(!hosted.people().join(&ann).exists() && hosted.people().join(&bob).exists());
+    assert_eq!(hosted.get(&token, "/v1/streams").status, 401);
+    assert_eq!(hosted.letters(&of_bob), ["the heron of bob", "the heron of bob"]);
+}
+
+#[test]
+fn a_restored_database_gives_every_tenant_another_lineage() {
+    let test = "a_restored_database_gives_every_tenant_another_lineage";
+    let Some(hosted) = Hosted::start(test) else { return };
+    for name in ["ann", "bob"] {
+        hosted.person(name);
+    }
+    let lineages = || {
+        let all = "SELECT encode(lineage, 'hex') FROM stile.history ORDER BY tenant";
+        let all = hosted.database.run(all);
+        all.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let before = lineages();
+    let told = hosted.stile(&["database", "restored"]);
+    let after = lineages();
+    assert_eq!((before.len(), after.len()), (3, 3), "two people and the operator");
+    assert!(before.iter().all(|lineage| !after.contains(lineage)), "{before:?} {after:?}");
+    assert!(told.contains("3 tenants"), "{told}");
+    let owner = hosted.stile(&["token", "--person", "ann", "--owner"]);
+    assert_eq!(hosted.letters(&owner).len(), 2);
+}
+
+#[test]
+fn a_session_makes_a_token_that_imports_into_one_stream_and_does_nothing_else() {
+    let test = "a_session_makes_a_token_that_imports_into_one_stream_and_does_nothing_else";
+    let Some(hosted) = Hosted::start(test) else { return };
+    hosted.person("ann");
+    let mut browser = hosted.browser("ann");
+    let page = browser.get(&format!("{}/owner/connect", hosted.url()));
+    let fields = [("connection", "bank"), ("stream", "payments")];
+    let form = form_to(&page, "/owner/connect/import-token");
+    let mut fields = fields.to_vec();
+    fields.extend(form.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    let made = browser.post(&format!("{}/owner/connect/import-token", hosted.url()), &fields);
+    let html = text_of(&made);
+    let (_, rest) = html.split_once("id=\"made-token\"").unwrap_or_else(|| panic!("{html}"));
+    let token = rest.split_once('>').unwrap().1.split_once('<').unwrap().0.to_owned();
+    let row = json!({ "id": "1", "text": "rent" }).to_string() + "\n";
+    let send = |path: &str| hosted.send("POST", path, &token, (NDJSON, &row)).status;
+    assert_eq!(send("/v1/ingest/payments?connection_id=bank"), 200);
+    for elsewhere in [
+        "/v1/ingest/letters?connection_id=mail",
+        "/v1/ingest/payments?connection_id=mail",
+        "/v1/ingest/payments",
+        "/v1/ingest/payments?connection_id=bank&connector_instance_id=mail",
+    ] {
+        assert_eq!(send(elsewhere), 403, "{elsewhere}");
+    }
+    // A row that names another stream is not stored there.
+    let other = json!({ "stream": "letters", "data": { "id": "9", "text": "forged" } });
+    let path = "/v1/ingest/payments?connection_id=bank";
+    let rejected = hosted.send("POST", path, &token, (NDJSON, &(other.to_string() + "\n")));
+    assert_ne!(rejected.json()["records_accepted"], json!(1), "{}", rejected.json());
+    for (method, path) in [
+        ("GET", "/v1/streams"),
+        ("GET", "/v1/streams/payments/records"),
+        ("GET", "/v1/grants"),
+        ("POST", "/v1/grants"),
+        ("DELETE", "/v1/streams/payments/records/1?connection_id=bank"),
+        ("PUT", "/v1/streams/payments/declaration?connection_id=bank"),
+    ] {
+        let reply = hosted.send(method, path, &token, (JSON, ""));
+        assert!([403, 404].contains(&reply.status), "{method} {path}: {}", text_of(&reply));
+    }
+    let found = agent_searches(&hosted, &token);
+    assert!(!found.to_string().contains("heron"), "{found}");
+    let owner = hosted.stile(&["token", "--person", "ann", "--owner"]);
+    let stored = hosted.get(&owner, "/v1/streams/payments/records").json();
+    assert_eq!(stored["data"].as_array().unwrap().len(), 1, "{stored}");
+    assert_eq!(hosted.letters(&owner).len(), 2);
+}
