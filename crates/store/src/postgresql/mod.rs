@@ -36,8 +36,6 @@ pub use error::DatabaseError;
 pub(crate) use error::PgError;
 pub(crate) use params::params;
 pub use pool::PoolUse;
-#[cfg(test)]
-pub(crate) use schema::older_on_postgresql;
 pub use tenant::{PersonName, Tenant};
 pub(crate) use tenant_connection::TenantConnection;
 pub(crate) use tenant_sql::{TenantSql, tenant_sql};

@@ -10,8 +10,8 @@ use rusqlite::{Connection, Transaction};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use super::model::RecordsError;
-use super::port::{RowWriter, StreamDeclaration};
+use super::model::{RecordsError, StreamDeclaration};
+use super::port::RowWriter;
 use super::postgresql::write_in;
 use super::sqlite::{Sqlite, SqliteWriter};
 use super::write::WriteBatch;

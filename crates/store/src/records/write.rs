@@ -21,8 +21,10 @@ use stile_domain::records::stored_body::{
 use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::field_index::RUN_RECORDS;
-use super::model::{IncomingRecord, StreamedField, TargetStream, UpsertOutcome, WriteRefusal};
-use super::port::{NewRecord, RowWriter, StreamDeclaration};
+use super::model::{
+    IncomingRecord, StreamDeclaration, StreamedField, TargetStream, UpsertOutcome, WriteRefusal,
+};
+use super::port::{NewRecord, RowWriter};
 use super::tagged_tokens::TaggedTokens;
 use field_values::FieldIndexes;
 use index::{Indexer, add_tokens, write_tokens};

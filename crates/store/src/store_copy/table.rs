@@ -5,6 +5,8 @@
 
 use ring::digest::{Context, SHA256};
 
+pub(crate) use crate::sql::Cell;
+
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnKind {
@@ -49,14 +51,6 @@ impl Table {
     }
 }
 
-/// One value of a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Cell {
-    Null,
-    Number(i64),
-    Bytes(Vec<u8>),
-}
-
 impl Cell {
     const NULL: u8 = 0;
     const NUMBER: u8 = 1;
@@ -66,7 +60,8 @@ impl Cell {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Null => 0,
-            Self::Number(_) => 8,
+            Self::Integer(_) => 8,
+            Self::Text(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
         }
     }
@@ -74,28 +69,31 @@ impl Cell {
     /// Returns the number; `None` for anything else.
     pub(crate) fn number(&self) -> Option<i64> {
         match self {
-            Self::Number(number) => Some(*number),
+            Self::Integer(number) => Some(*number),
             _ => None,
         }
     }
 
-    /// Returns the bytes; `None` for anything else.
+    /// Returns the bytes, also of a text; `None` for anything else.
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         match self {
+            Self::Text(text) => Some(text.as_bytes()),
             Self::Bytes(bytes) => Some(bytes),
             _ => None,
         }
     }
 
-    /// Passes the value to `take`, so that no two lists of values give the same bytes.
+    /// Passes the value to `take`, so that no two lists of values give the same bytes. A text is
+    /// its bytes.
     fn encode(&self, take: &mut dyn FnMut(&[u8])) {
         match self {
             Self::Null => take(&[Self::NULL]),
-            Self::Number(number) => {
+            Self::Integer(number) => {
                 take(&[Self::NUMBER]);
                 take(&number.to_be_bytes());
             }
-            Self::Bytes(bytes) => {
+            Self::Text(_) | Self::Bytes(_) => {
+                let bytes = self.bytes().unwrap_or_default();
                 take(&[Self::BYTES]);
                 take(&(bytes.len() as u64).to_be_bytes());
                 take(bytes);
@@ -129,7 +127,7 @@ impl Key {
                 Cell::NULL => (Cell::Null, rest),
                 Cell::NUMBER => {
                     let (number, rest) = rest.split_first_chunk()?;
-                    (Cell::Number(i64::from_be_bytes(*number)), rest)
+                    (Cell::Integer(i64::from_be_bytes(*number)), rest)
                 }
                 Cell::BYTES => {
                     let (length, rest) = rest.split_first_chunk()?;
@@ -191,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_key_decodes_to_what_it_was_and_cut_bytes_to_nothing() {
-        let key = Key(vec![Cell::Bytes(b"a\0b".to_vec()), Cell::Null, Cell::Number(-7)]);
+        let key = Key(vec![Cell::Bytes(b"a\0b".to_vec()), Cell::Null, Cell::Integer(-7)]);
         let bytes = key.encode();
         assert_eq!(Key::decode(&bytes).as_ref(), Some(&key));
         assert_eq!(Key::decode(&bytes[..bytes.len() - 1]), None);

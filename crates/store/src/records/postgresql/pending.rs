@@ -92,10 +92,6 @@ impl Pending {
         !self.deleted.is_empty()
     }
 
-    pub(super) fn has_blob_uses(&self) -> bool {
-        !self.uses.is_empty()
-    }
-
     /// Returns whether a record gets a use of a blob.
     pub(super) fn gets_blob_use(&self, record: i64) -> bool {
         self.users.contains(&record)
