@@ -18,6 +18,9 @@ use super::write::WriteBatch;
 use crate::postgresql::TenantConnection;
 use crate::state::StateDir;
 
+/// The text that makes the tables in SQLite.
+pub(crate) const CREATION: &str = super::sqlite::CREATION;
+
 /// A record without its long values, which are in pieces.
 pub(crate) struct CopiedRecord {
     pub(crate) record: i64,

@@ -184,7 +184,7 @@ impl TableReader for PgEnd {
             format!("${}::{}", at + 2, sql_type(*kind))
         };
         let places: Vec<String> =
-            table.columns.iter().take(table.key).enumerate().map(places).collect();
+            table.columns().iter().take(table.key).enumerate().map(places).collect();
         let condition =
             after.map(|_| format!(" AND ({key}) > ({})", places.join(", "))).unwrap_or_default();
         let sql = own_rows(table)
@@ -194,7 +194,7 @@ impl TableReader for PgEnd {
         let values: Vec<_> = values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
         let rows = self.read(|connection| Ok(connection.rows(&sql, &values)?))?;
         let cell = |row, at| Ok(Column::of_postgresql(row, at)?.to_cell());
-        let cells = |row| (0..table.columns.len()).map(|at| cell(row, at)).collect();
+        let cells = |row| (0..table.columns().len()).map(|at| cell(row, at)).collect();
         rows.iter().map(cells).collect()
     }
 
@@ -281,7 +281,7 @@ impl CopyTarget for PgEnd {
     fn put(&mut self, table: &Table, rows: &[Row], advance: &Advance<'_>) -> Result<(), CopyError> {
         let mut places = Vec::new();
         let mut columns: Vec<Value> = Vec::new();
-        for (at, (_, kind)) in table.columns.iter().enumerate() {
+        for (at, (_, kind)) in table.columns().iter().enumerate() {
             places.push(format!("${}::{}[]", at + 2, sql_type(*kind)));
             let cells = rows.iter().map(|row| row.get(at));
             columns.push(match kind {

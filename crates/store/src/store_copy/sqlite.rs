@@ -44,7 +44,7 @@ impl TableReader for SqliteEnd {
             table.name
         );
         let mut values = Vec::new();
-        for (cell, (_, kind)) in after.iter().flat_map(|key| &key.0).zip(table.columns) {
+        for (cell, (_, kind)) in after.iter().flat_map(|key| &key.0).zip(table.columns()) {
             values.push(value(cell, *kind)?);
         }
         let mut query = self.0.prepare_cached(&text)?;
@@ -58,7 +58,7 @@ impl TableReader for SqliteEnd {
                     column => column.to_cell(),
                 })
             };
-            found.push((0..table.columns.len()).map(cell).collect::<Result<Row, CopyError>>()?);
+            found.push((0..table.columns().len()).map(cell).collect::<Result<Row, CopyError>>()?);
         }
         Ok(found)
     }
@@ -128,14 +128,14 @@ impl CopyTarget for SqliteEnd {
     }
 
     fn put(&mut self, table: &Table, rows: &[Row], advance: &Advance<'_>) -> Result<(), CopyError> {
-        let marks = vec!["?"; table.columns.len()].join(", ");
+        let marks = vec!["?"; table.columns().len()].join(", ");
         let columns = table.column_list();
         let text = format!("INSERT INTO {} ({columns}) VALUES ({marks})", table.name);
         self.write(|transaction| {
             let mut insert = transaction.prepare_cached(&text)?;
             for row in rows {
                 let mut values = Vec::new();
-                for (cell, (_, kind)) in row.iter().zip(table.columns) {
+                for (cell, (_, kind)) in row.iter().zip(table.columns()) {
                     values.push(value(cell, *kind)?);
                 }
                 insert.execute(params_from_iter(values))?;

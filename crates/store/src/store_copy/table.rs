@@ -3,8 +3,11 @@
 //! All texts are bytes here, since PostgreSQL keeps them as bytes. Both engines order numbers by
 //! size and bytes one by one, so the rows of equal tables come in the same order.
 
+use std::sync::OnceLock;
+
 use ring::digest::{Context, SHA256};
 
+use crate::records::copying::CREATION;
 pub(crate) use crate::sql::Cell;
 
 /// What a column holds.
@@ -22,8 +25,7 @@ pub(crate) enum ColumnKind {
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
-    /// The columns; those of the key come first.
-    pub(crate) columns: &'static [(&'static str, ColumnKind)],
+    columns: OnceLock<Vec<(&'static str, ColumnKind)>>,
     /// The number of columns that the key has.
     pub(crate) key: usize,
     /// The tables whose rows this table names.
@@ -33,15 +35,35 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// Describes a table whose rows belong to one person each.
+    pub(crate) const fn new(
+        name: &'static str,
+        key: usize,
+        names_rows_of: &'static [&'static str],
+    ) -> Self {
+        Self { name, columns: OnceLock::new(), key, names_rows_of, is_shared: false }
+    }
+
+    /// Describes a table whose rows belong to no person alone on PostgreSQL.
+    pub(crate) const fn shared(name: &'static str, key: usize) -> Self {
+        Self { name, columns: OnceLock::new(), key, names_rows_of: &[], is_shared: true }
+    }
+
+    /// Returns the columns as the schema in SQLite has them; those of the key come first.
+    pub(crate) fn columns(&self) -> &[(&'static str, ColumnKind)] {
+        self.columns.get_or_init(|| columns_of(self.name))
+    }
+
     /// Returns the names of all columns, with commas between them.
     pub(crate) fn column_list(&self) -> String {
-        let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = self.columns().iter().map(|(name, _)| *name).collect();
         names.join(", ")
     }
 
     /// Returns the names of the columns of the key, with commas between them.
     pub(crate) fn key_list(&self) -> String {
-        let names: Vec<&str> = self.columns.iter().take(self.key).map(|(name, _)| *name).collect();
+        let names: Vec<&str> =
+            self.columns().iter().take(self.key).map(|(name, _)| *name).collect();
         names.join(", ")
     }
 
@@ -100,6 +122,24 @@ impl Cell {
             }
         }
     }
+}
+
+/// Reads the columns of a table from the text that makes the tables in SQLite: a line for each.
+fn columns_of(table: &str) -> Vec<(&'static str, ColumnKind)> {
+    let begin = format!("CREATE TABLE {table} (");
+    let lines = CREATION.lines().skip_while(|line| *line != begin).skip(1);
+    let column = |line: &'static str| {
+        let (name, rest) = line.trim().split_once(' ')?;
+        let kind = match rest.split([' ', ',']).next()? {
+            "INTEGER" => ColumnKind::Number,
+            "TEXT" => ColumnKind::Text,
+            "BLOB" => ColumnKind::Bytes,
+            // A comment, or a key of several columns.
+            _ => return None,
+        };
+        Some((name, kind))
+    };
+    lines.take_while(|line| !line.starts_with(')')).filter_map(column).collect()
 }
 
 /// The values of a row, in the order of the columns.

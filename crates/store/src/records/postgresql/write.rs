@@ -14,7 +14,7 @@ use super::key_window::{FoundRecord, KeyWindow};
 use super::pending::Pending;
 use super::read::{column, text_of};
 use crate::postgresql::{TenantConnection, TenantSql, Values, params, tenant_sql};
-use crate::records::port::{NewBlobUse, NewRecord, RowWriter};
+use crate::records::port::{NewBlobUse, NewRecord, RecordState, RowWriter};
 use crate::records::rows::Rows;
 use crate::records::tagged_tokens::TaggedTokens;
 use crate::sql::Door;
@@ -198,14 +198,8 @@ impl RowWriter for PgWriter<'_> {
         Ok(last.record)
     }
 
-    fn update_record(
-        &self,
-        record: i64,
-        order_key: Option<&[u8]>,
-        happened: Option<i64>,
-        body: &[u8],
-    ) -> Result<(), Problem> {
-        self.pend(|pending| pending.update_record(record, order_key, happened, body))
+    fn update_record(&self, record: i64, state: &RecordState<'_>) -> Result<(), Problem> {
+        self.pend(|pending| pending.update_record(record, state))
     }
 
     fn delete_record(&self, record: i64) -> Result<(), Problem> {

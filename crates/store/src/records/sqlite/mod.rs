@@ -38,6 +38,7 @@ use crate::sql::sqlite_problem;
 use crate::state::{Migration, StateDir, create_private, lock_database, sync_folder};
 
 use read::SqliteSnapshot;
+pub(super) use schema::CREATION;
 use schema::SCHEMA;
 pub(super) use write::SqliteWriter;
 

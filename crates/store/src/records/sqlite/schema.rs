@@ -10,6 +10,9 @@
 
 use crate::state::SqliteSchema;
 
+/// Makes all tables.
+pub(in crate::records) const CREATION: &str = include_str!("schema.sql");
+
 /// The schema of the database. `Stir` tells the database from those of other programs.
 pub(super) const SCHEMA: SqliteSchema =
-    SqliteSchema { application: 0x5374_6972, creation: include_str!("schema.sql"), changes: &[] };
+    SqliteSchema { application: 0x5374_6972, creation: CREATION, changes: &[] };

@@ -4,7 +4,7 @@ use rusqlite::{CachedStatement, OptionalExtension as _, Transaction, params};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use crate::records::port::{NewBlobUse, NewRecord, RowWriter};
+use crate::records::port::{NewBlobUse, NewRecord, RecordState, RowWriter};
 use crate::records::rows::Rows;
 use crate::records::tagged_tokens::TaggedTokens;
 use crate::sql::{Door, sqlite_problem};
@@ -25,6 +25,19 @@ impl<'t> SqliteWriter<'t> {
 
     pub(super) fn execute(&self, text: &str, values: impl rusqlite::Params) -> Result<(), Problem> {
         self.prepare(text)?.execute(values).map(drop).map_err(sqlite_problem)
+    }
+
+    /// Inserts a record, with a clause about a record that has the same key. Returns how many rows
+    /// there are more.
+    fn insert_or(&self, record: &NewRecord<'_>, on_conflict: &str) -> Result<usize, Problem> {
+        let NewRecord { stream, key, emitted, state } = record;
+        let RecordState { order_key, happened, body } = state;
+        let text = format!(
+            "INSERT INTO records (stream, key, emitted, ord, happened, body) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6){on_conflict}"
+        );
+        let values = params![stream, key.as_bytes(), emitted.0, order_key, happened, body];
+        self.prepare(&text)?.execute(values).map_err(sqlite_problem)
     }
 }
 
@@ -62,28 +75,16 @@ impl RowWriter for SqliteWriter<'_> {
     }
 
     fn insert_record(&self, record: &NewRecord<'_>) -> Result<i64, Problem> {
-        let NewRecord { stream, key, emitted, order_key, happened, body } = record;
-        let text = "INSERT INTO records (stream, key, emitted, ord, happened, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        self.execute(text, params![stream, key.as_bytes(), emitted.0, order_key, happened, body])?;
-        Ok(self.transaction.last_insert_rowid())
+        self.insert_or(record, "").map(|_| self.transaction.last_insert_rowid())
     }
 
     fn insert_if_new(&self, record: &NewRecord<'_>) -> Result<Option<i64>, Problem> {
-        let NewRecord { stream, key, emitted, order_key, happened, body } = record;
-        let text = "INSERT INTO records (stream, key, emitted, ord, happened, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
-                    ON CONFLICT (stream, key) DO NOTHING";
-        let values = params![stream, key.as_bytes(), emitted.0, order_key, happened, body];
-        let inserted = self.prepare(text)?.execute(values).map_err(sqlite_problem)?;
+        let inserted = self.insert_or(record, " ON CONFLICT (stream, key) DO NOTHING")?;
         Ok((inserted > 0).then(|| self.transaction.last_insert_rowid()))
     }
 
-    fn update_record(
-        &self,
-        record: i64,
-        order_key: Option<&[u8]>,
-        happened: Option<i64>,
-        body: &[u8],
-    ) -> Result<(), Problem> {
+    fn update_record(&self, record: i64, state: &RecordState<'_>) -> Result<(), Problem> {
+        let RecordState { order_key, happened, body } = state;
         let text = "UPDATE records SET ord = ?2, happened = ?3, body = ?4 WHERE id = ?1";
         self.execute(text, params![record, order_key, happened, body])
     }

@@ -19,6 +19,7 @@ use stile_domain::records::value::FieldValue;
 use super::index::{Indexer, add_tokens, write_tokens};
 use super::{WriteBatch, is_short_text};
 use crate::records::model::TargetStream;
+use crate::records::port::RecordState;
 use crate::records::tagged_tokens::TaggedTokens;
 
 /// The number of keys that one query reads.
@@ -115,7 +116,8 @@ impl WriteBatch<'_> {
                 .map_err(|_| Problem::Corrupt)?
                 .map(|instant| instant.0),
         };
-        self.rows.update_record(record, order.as_deref(), happened, &writer.finish())
+        let body = writer.finish();
+        self.rows.update_record(record, &RecordState::new(order.as_deref(), happened, &body))
     }
 
     /// Writes the index of a record that has none, as its declaration wants it.
