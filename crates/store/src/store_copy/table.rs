@@ -67,6 +67,12 @@ impl Table {
         names.join(", ")
     }
 
+    /// Returns the value of a column in a row; `None` if there is no such column.
+    pub(crate) fn cell<'r>(&self, row: &'r [Cell], column: &str) -> Option<&'r Cell> {
+        let at = self.columns().iter().position(|(name, _)| *name == column)?;
+        row.get(at)
+    }
+
     /// Returns the key of a row.
     pub(crate) fn key_of(&self, row: &[Cell]) -> Key {
         Key(row.iter().take(self.key).cloned().collect())

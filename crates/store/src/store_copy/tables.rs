@@ -51,7 +51,7 @@ mod tests {
         }
         let columns =
             |name: &str| TABLES.iter().find(|table| table.name == name).unwrap().column_list();
-        assert_eq!(columns("records"), "id, stream, key, emitted, ord, happened, body");
+        assert_eq!(columns("changes"), "version, stream, key, at, record, emitted, body");
         assert_eq!(columns("blob_uses"), "digest, media_type, record, field");
         assert_eq!(columns("blobs"), "id, digest, bytes, put");
     }
