@@ -13,14 +13,14 @@ pub struct VisibleTime {
 
 /// One bound of the times that a grant shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeBound {
+pub enum VisibleBound {
     /// The record happened at this time or later.
     From(Instant),
     /// The record happened before this time.
     Before(Instant),
 }
 
-impl TimeBound {
+impl VisibleBound {
     /// Returns whether a record of this time is within the bound.
     pub fn allows(self, happened: Instant) -> bool {
         match self {
@@ -37,8 +37,8 @@ impl VisibleTime {
     }
 
     /// Returns the bounds, at most two. A record is shown if each of them allows its time.
-    pub fn bounds(self) -> impl Iterator<Item = TimeBound> {
-        self.since.map(TimeBound::From).into_iter().chain(self.until.map(TimeBound::Before))
+    pub fn bounds(self) -> impl Iterator<Item = VisibleBound> {
+        self.since.map(VisibleBound::From).into_iter().chain(self.until.map(VisibleBound::Before))
     }
 
     /// Returns whether a record of this time is shown. A record without a known time is not.

@@ -7,7 +7,7 @@ use rmcp::model::ProtocolVersion;
 /// All revisions, oldest first.
 pub const ALL: &[ProtocolVersion] =
     &[OLDEST, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
-/// The oldest revision.
+/// The oldest revision of all.
 pub const OLDEST: ProtocolVersion = ProtocolVersion::V_2025_06_18;
 /// The newest revision with a handshake and sessions.
 pub const NEWEST_WITH_SESSIONS: &str = "2025-11-25";

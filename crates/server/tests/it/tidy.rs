@@ -243,7 +243,7 @@ fn a_records_time_is_compared_with_a_grants_in_one_place() {
         let is_test = file.path.contains("/tests") || file.path.contains("_tests");
         file.path.contains("/src/") && !is_test && !may_see_bounds.contains(&file.path.as_str())
     };
-    let names = ["TimeConstraint {", "TimeBound", "TimeConstraint>"];
+    let names = ["TimeConstraint {", "VisibleBound", "TimeConstraint>"];
     let files = rust_files();
     let found = files.iter().filter(|file| is_program(file)).flat_map(|file| {
         let lines = file.text.lines().enumerate();

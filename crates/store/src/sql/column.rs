@@ -4,6 +4,8 @@ use rusqlite::types::ValueRef;
 use stile_domain::records::problem::Problem;
 use tokio_postgres::types::Type;
 
+use super::sqlite_error::sqlite_problem;
+use super::value::Value;
 use crate::postgresql::PgError;
 
 /// A column has another type than this version writes.
@@ -51,9 +53,7 @@ impl<'r> Row<'r> {
     /// Reads a column.
     pub(crate) fn get<T: FromColumn<'r>>(&self, at: usize) -> Result<T, Problem> {
         let column = match self {
-            Self::Sqlite(row) => {
-                Column::of_sqlite(row.get_ref(at).map_err(super::sqlite_problem)?)?
-            }
+            Self::Sqlite(row) => Column::of_sqlite(row.get_ref(at).map_err(sqlite_problem)?)?,
             Self::Postgresql(row) => Column::of_postgresql(row, at)?,
         };
         T::from_column(column).ok_or(Problem::Corrupt)
@@ -111,12 +111,12 @@ impl Cell {
     }
 
     /// Returns the value for a statement.
-    pub(crate) fn as_value(&self) -> super::Value<'_> {
+    pub(crate) fn as_value(&self) -> Value<'_> {
         match self {
-            Self::Null => super::Value::Null,
-            Self::Integer(number) => super::Value::Integer(*number),
-            Self::Text(text) => super::Value::Text(text),
-            Self::Bytes(bytes) => super::Value::Bytes(bytes),
+            Self::Null => Value::Null,
+            Self::Integer(number) => Value::Integer(*number),
+            Self::Text(text) => Value::Text(text),
+            Self::Bytes(bytes) => Value::Bytes(bytes),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Conditions on rows, which code puts together.
 
-use super::Value;
+use super::value::Value;
 use crate::postgresql::{TenantSql, tenant_sql};
 
 /// The conditions of a query, and the values of their question marks. They do not name the tenant:

@@ -7,15 +7,17 @@
 
 mod column;
 mod conditions;
+mod sqlite_error;
 mod statement;
 mod value;
 
-use rusqlite::{CachedStatement, Connection, ErrorCode};
+use rusqlite::{CachedStatement, Connection};
 use stile_domain::records::problem::Problem;
 use tokio_postgres::types::ToSql;
 
 pub(crate) use column::{Cell, Column, FromColumn, OtherType, Row};
 pub(crate) use conditions::{Conditions, Owned};
+pub(crate) use sqlite_error::sqlite_problem;
 pub(crate) use statement::{Statement, statement};
 pub(crate) use value::{AsValue, Value, values};
 
@@ -173,27 +175,4 @@ fn each_of_postgresql(
 
 fn on_postgresql<'v>(values: &'v [Value<'v>]) -> Vec<&'v (dyn ToSql + Sync)> {
     values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
-}
-
-/// Maps an error of SQLite to a problem. Logs an unexpected error with an incident number.
-pub(crate) fn sqlite_problem(error: rusqlite::Error) -> Problem {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Problem::Busy,
-        Some(ErrorCode::OperationInterrupted) => Problem::QueryTooBroad,
-        Some(ErrorCode::DiskFull) => Problem::Full,
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Problem::Corrupt,
-        code => {
-            if matches!(
-                error,
-                rusqlite::Error::UserFunctionError(_)
-                    | rusqlite::Error::FromSqlConversionFailure(..)
-            ) {
-                return Problem::Corrupt;
-            }
-            let incident = crate::new_incident();
-            let extended = error.sqlite_error().map(|error| error.extended_code);
-            tracing::error!(incident, ?code, ?extended, "unexpected error of the database");
-            Problem::Internal { incident }
-        }
-    }
 }

@@ -4,7 +4,7 @@ use stile_domain::records::blob::BlobId;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use super::Rows;
+use super::transaction::Rows;
 use crate::records::model::{OldBlob, blob_piece_number};
 use crate::sql::{statement, values};
 

@@ -7,7 +7,8 @@ use stile_domain::records::key_history::{ChangeRange, SyncPoint};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::RecordBody;
 
-use super::{Filter, Rows};
+use super::filter::Filter;
+use super::transaction::Rows;
 use crate::records::model::{RecordSource, StoredState};
 use crate::sql::{Door, Row, statement, values};
 

@@ -2,7 +2,7 @@
 
 use stile_domain::records::problem::Problem;
 
-use super::Rows;
+use super::transaction::Rows;
 use crate::records::field_index::{FieldIndex, FieldRuns};
 use crate::sql::{Row, statement, values};
 

@@ -8,10 +8,26 @@ use stile_domain::records::filter::{self, Condition};
 use stile_domain::records::order::order_key_of_time;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::RecordBody;
-use stile_domain::records::visible_time::{TimeBound, VisibleTime};
+use stile_domain::records::visible_time::{VisibleBound, VisibleTime};
 
 use crate::records::model::RecordSource;
 use crate::sql::{Conditions, Door, Owned, Row};
+
+/// The rows that the first query and the largest query read if each body is looked at.
+pub(in crate::records) const FIRST_ROWS: usize = 64;
+pub(in crate::records) const MOST_ROWS: usize = 1024;
+
+/// The records after a number. The index by number of PostgreSQL has the first condition, and is
+/// chosen by it.
+pub(in crate::records) const AFTER_NUMBER: &str = " AND id > 0 AND id > ?";
+
+/// Returns the table of records, read by the index of streams and numbers.
+pub(in crate::records) fn records_by_number(door: Door<'_>) -> &'static str {
+    match door {
+        Door::Sqlite(_) => "records INDEXED BY records_by_number",
+        Door::Postgresql(_) => "records",
+    }
+}
 
 /// The conditions of a query on records of one source.
 pub(in crate::records) struct Filter<'q> {
@@ -75,8 +91,8 @@ impl<'q> Filter<'q> {
         let Some(time) = &source.visibility.time else { return };
         for bound in time.visible.bounds() {
             let (sign, bound) = match bound {
-                TimeBound::From(since) => (">=", since),
-                TimeBound::Before(until) => ("<", until),
+                VisibleBound::From(since) => (">=", since),
+                VisibleBound::Before(until) => ("<", until),
             };
             match (&time.field, door) {
                 (None, _) => self.and(&format!(" AND happened {sign} ?"), bound.0),
@@ -104,7 +120,7 @@ impl<'q> Filter<'q> {
         self.conditions.end(text);
     }
 
-    /// Passes the records of a query to `take`, with the columns that [`super::record_row`] reads,
+    /// Passes the records of a query to `take`, with the columns that `record_row` reads,
     /// until it returns `false`. `table` is `records`, and may say by which index.
     pub(in crate::records) fn each(
         &self,

@@ -3,7 +3,7 @@
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use super::Rows;
+use super::transaction::Rows;
 use crate::records::model::GrantRow;
 use crate::sql::{Row, statement, values};
 

@@ -4,13 +4,11 @@ use stile_domain::records::filter::Condition;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use super::{Filter, RecordRows, Rows, record_row};
+use super::filter::{AFTER_NUMBER, FIRST_ROWS, Filter, MOST_ROWS, records_by_number};
+use super::records::{RecordRows, record_row};
+use super::transaction::Rows;
 use crate::records::model::{RecordRow, RecordSource, Scan, ScanRange, ScanStart, SortOrder};
 use crate::sql::{Door, Row};
-
-/// The rows that the first query and the largest query read if each body is looked at.
-pub(in crate::records) const FIRST_ROWS: usize = 64;
-pub(in crate::records) const MOST_ROWS: usize = 1024;
 
 /// Takes a record and its whole body. Returns whether to continue.
 pub(in crate::records) type TakeBody<'t> =
@@ -59,8 +57,8 @@ pub(in crate::records) trait ListRows: RecordRows {
         numbers(self, source, " AND ord IS NULL", limit)
     }
 
-    /// Passes each visible record of which conditions hold to `take`, with its body, in the order of
-    /// keys, until it returns `false`. Reads a bounded number of rows at once.
+    /// Passes each visible record of which conditions hold to `take`, with its body, in the order
+    /// of keys, until it returns `false`. Reads a bounded number of rows at once.
     fn each_visible(
         &self,
         source: &RecordSource,
@@ -150,18 +148,6 @@ pub(in crate::records) trait ListRows: RecordRows {
 }
 
 impl<R: Rows> ListRows for R {}
-
-/// The records after a number. The index by number of PostgreSQL has the first condition, and is
-/// chosen by it.
-pub(in crate::records) const AFTER_NUMBER: &str = " AND id > 0 AND id > ?";
-
-/// Returns the table of records, read by the index of streams and numbers.
-pub(in crate::records) fn records_by_number(door: Door<'_>) -> &'static str {
-    match door {
-        Door::Sqlite(_) => "records INDEXED BY records_by_number",
-        Door::Postgresql(_) => "records",
-    }
-}
 
 fn numbers<R: ListRows + ?Sized>(
     rows: &R,

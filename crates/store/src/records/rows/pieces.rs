@@ -2,7 +2,7 @@
 
 use stile_domain::records::problem::Problem;
 
-use super::Rows;
+use super::transaction::Rows;
 use crate::sql::{statement, values};
 
 /// The most pieces that one query reads.

@@ -7,8 +7,8 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::RecordBody;
 
-use super::lists::{AFTER_NUMBER, MOST_ROWS, records_by_number};
-use super::{Filter, Rows};
+use super::filter::{AFTER_NUMBER, Filter, MOST_ROWS, records_by_number};
+use super::transaction::Rows;
 use crate::records::model::{RecordRow, RecordSource};
 use crate::sql::{Conditions, Row, statement, values};
 

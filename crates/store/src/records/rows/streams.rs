@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::problem::Problem;
 
-use super::Rows;
+use super::transaction::Rows;
 use crate::records::model::{StreamDeclaration, StreamRow};
 use crate::sql::{Row, statement, values};
 

@@ -74,8 +74,8 @@ const TOKENS: i64 = 16 << 20;
 /// once.
 const BULK_BATCH: usize = 50_000;
 
-/// Begins a new history in a database without a lineage: a new one, or one restored from a backup. The state at a client's last sync may have had other contents under the
-/// same numbers.
+/// Begins a new history in a database without a lineage: a new one, or one restored from a backup.
+/// The state at a client's last sync may have had other contents under the same numbers.
 const DRAW_LINEAGE: &str = "UPDATE history SET lineage = randomblob(16) WHERE lineage IS NULL";
 
 /// The database in its file.
