@@ -10,7 +10,7 @@ use super::read::PgSnapshot;
 use crate::records::model::{RecordRow, RecordSource, Scan, ScanStart};
 use crate::records::port::{ReadFields, ReadLists, ScannedPart, TakeFields};
 use crate::records::rows::{
-    FIRST_ROWS, Filter, ListRows as _, MOST_ROWS, Rows as _, each_of_page, record_row,
+    FIRST_ROWS, Filter, ListRows as _, MOST_ROWS, Rows as _, count_of, each_of_page, record_row,
 };
 
 impl ReadLists for PgSnapshot<'_> {
@@ -73,8 +73,9 @@ impl ReadFields for PgSnapshot<'_> {
         source: &RecordSource,
         conditions: &[Condition],
     ) -> Result<u64, Problem> {
-        if Filter::visible(self.door(), source, conditions)?.residue.is_empty() {
-            return Ok(self.count(source)?.0);
+        let filter = Filter::visible(self.door(), source, conditions)?;
+        if filter.residue.is_empty() {
+            return count_of(self.door(), "records", &filter);
         }
         let mut count = 0;
         self.each_visible(source, conditions, &mut |_, _| {

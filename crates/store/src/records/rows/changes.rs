@@ -48,18 +48,24 @@ pub(in crate::records) trait ChangeRows: Rows {
             present.insert(row.get(3)?, StoredState { body, ..now });
             Ok(true)
         })?;
-        let sql = statement!(
+        // SQLite reads row by row. PostgreSQL sends all rows of a query, so it is asked for some.
+        let all = statement!(
             "SELECT record, emitted, body, version, at, key FROM changes \
              WHERE tenant = $1 AND stream = $2 AND key = ANY($3) \
-             AND (key, version) > ($4, $5) AND version > $6 ORDER BY key, version LIMIT $7"
+             AND version > $4 ORDER BY key, version"
         );
+        let some = statement!(
+            "SELECT record, emitted, body, version, at, key FROM changes \
+             WHERE tenant = $1 AND stream = $2 AND key = ANY($3) \
+             AND version > $4 AND (key, version) > ($5, $6) ORDER BY key, version LIMIT $7"
+        );
+        let is_streamed = matches!(self.door(), Door::Sqlite(_));
         let mut last: (Vec<u8>, i64) = (Vec::new(), since.version);
         // The key whose lines come next.
         let mut at = 0;
         loop {
             let (after, mut lines) = (last.clone(), 0);
-            let values = values![source.id, wanted, after.0, after.1, since.version, LINES];
-            self.door().each(sql, values, &mut |row| {
+            let mut take_line = |row: &Row<'_>| {
                 lines += 1;
                 let key: &[u8] = row.get(5)?;
                 while wanted.get(at).is_some_and(|next| next.as_slice() < key) {
@@ -70,7 +76,14 @@ pub(in crate::records) trait ChangeRows: Rows {
                 take(at, state(row, Some((version, Instant(row.get(4)?))))?)?;
                 last = (key.to_vec(), version);
                 Ok(true)
-            })?;
+            };
+            let (stream, since) = (source.id, since.version);
+            if is_streamed {
+                self.door().each(all, values![stream, wanted, since], &mut take_line)?;
+                break;
+            }
+            let values = values![stream, wanted, since, after.0, after.1, LINES];
+            self.door().each(some, values, &mut take_line)?;
             if lines < LINES {
                 break;
             }

@@ -19,7 +19,7 @@ pub(super) use changes::{ChangeRows, ChangedKeys, WriteChangeRows};
 pub(super) use field_runs::{FieldRunRows, WriteFieldRunRows};
 pub(super) use filter::{FIRST_ROWS, Filter, MOST_ROWS, conditions_json};
 pub(super) use grants::{GrantRows, WriteGrantRows};
-pub(super) use lists::{ListRows, ScanParts, add_start, each_of_page};
+pub(super) use lists::{ListRows, ScanParts, add_start, count_of, each_of_page};
 pub(super) use pieces::PieceRows;
 pub(super) use records::{RecordRows, WriteRecordRows, record_row};
 pub(super) use streams::{StreamRows, WriteStreamRows};

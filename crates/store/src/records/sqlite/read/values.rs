@@ -6,7 +6,7 @@ use stile_domain::records::problem::Problem;
 use super::SqliteSnapshot;
 use crate::records::model::RecordSource;
 use crate::records::port::{ReadFields, TakeFields};
-use crate::records::rows::{Filter, Rows as _};
+use crate::records::rows::{Filter, Rows as _, count_of};
 
 impl ReadFields for SqliteSnapshot<'_> {
     fn count_matching(
@@ -16,13 +16,7 @@ impl ReadFields for SqliteSnapshot<'_> {
     ) -> Result<u64, Problem> {
         let filter = Filter::visible(self.door(), source, conditions)?;
         let by_file = !conditions.is_empty() && self.is_large(source)?;
-        let select = format!("SELECT count(*) FROM {}", table(by_file));
-        let mut count: i64 = 0;
-        self.door().each_where(&select, &filter.conditions, &mut |row| {
-            count = row.get(0)?;
-            Ok(false)
-        })?;
-        Ok(u64::try_from(count).unwrap_or_default())
+        count_of(self.door(), table(by_file), &filter)
     }
 
     fn field_values(
