@@ -157,7 +157,7 @@ impl Rig {
     }
 
     fn ask(&self, ask: &ReadRequest) -> String {
-        self.runtime.block_on(self.server.ask(&self.owner, ask.clone())).unwrap()
+        self.runtime.block_on(self.server.send(&self.owner, ask.clone())).unwrap()
     }
 
     fn costs(&self, plan: Plan) {

@@ -5,11 +5,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
-use stile_domain::permit::Gate;
-use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
-use stile_tools::definition::ToolGroup;
-use stile_tools::tool::Tool;
 
 use super::arguments::{
     GranularityNames, GroupOrderNames, MetricNames, OneOf, OneOrMore, WholeNumber,
@@ -21,6 +17,7 @@ use super::error::LadderError;
 use super::json_members::present_members;
 use super::output::{Nullable, RecordOutput, Shape};
 use super::page::bounded_meta;
+use super::record_tool::RecordTool;
 use super::record_view::exact_or_text;
 use super::search_notes::warnings;
 use super::text_lines;
@@ -313,28 +310,13 @@ impl Shape for AggregateShape {
     const IS_OPEN: bool = true;
 }
 
-impl Tool for Aggregate {
+impl RecordTool for Aggregate {
     const NAME: &'static str = "aggregate";
     const TITLE: &'static str = "Count and compare records";
+    type Shape = AggregateShape;
 
-    const GROUP: ToolGroup = ToolGroup::Records;
-    const DESTRUCTIVE: bool = false;
-    const IDEMPOTENT: bool = true;
-    type Context = CallContext;
-    type Permits = RecordsPermit;
-    type Output = RecordOutput<AggregateShape>;
-    type Error = LadderError;
-
-    fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records()?)
-    }
-
-    async fn run(
-        self,
-        _: RecordsPermit,
-        context: &CallContext,
-    ) -> Result<Self::Output, LadderError> {
-        let sent = context.ask(self.request()?).await?;
+    async fn run(self, context: &CallContext) -> Result<RecordOutput<AggregateShape>, LadderError> {
+        let sent = context.send(self.request()?).await?;
         let answer = Aggregation::read(wire::parse(&sent)?);
         let mut tail = answer.meta.as_ref().map(|meta| warnings(meta, "")).unwrap_or_default();
         let cursor_bytes =
@@ -368,7 +350,7 @@ impl Tool for Aggregate {
 impl Aggregate {
     fn request(&self) -> Result<ReadRequest, LadderError> {
         refuse_empty("stream", &self.stream)?;
-        let mut ask = ReadRequest {
+        let mut request = ReadRequest {
             stream: self.stream.clone(),
             ..ReadRequest::new(ReadOperation::Aggregate)
         }
@@ -376,9 +358,9 @@ impl Aggregate {
         .with_some("field", self.field.as_deref())
         .with_some("q", self.q.as_deref());
         for field in &self.group_by.0 {
-            ask = ask.with("group_by", field);
+            request = request.with("group_by", field);
         }
-        ask = ask
+        request = request
             .with_some("group_by_time", self.group_by_time.as_deref())
             .with_some("granularity", self.granularity.map(OneOf::word))
             .with_some("time_zone", self.time_zone.as_deref())
@@ -387,10 +369,10 @@ impl Aggregate {
             .with_some("cursor", self.cursor.as_deref())
             .with_some("connection_id", self.connection_id.as_deref());
         if !self.group_by.0.is_empty() || self.group_by_time.is_some() {
-            ask = ask.with("cursors", "each");
+            request = request.with("cursors", "each");
         }
-        ask.parameters.extend(filter_parameters(self.filter.as_ref())?);
-        Ok(ask)
+        request.parameters.extend(filter_parameters(self.filter.as_ref())?);
+        Ok(request)
     }
 
     /// Renders the result as one line of about `room` bytes, and counts its groups.

@@ -50,8 +50,8 @@ impl CallContext {
     }
 
     /// Sends a request to the resource server and returns its JSON.
-    pub(super) async fn ask(&self, ask: ReadRequest) -> Result<String, LadderError> {
-        Ok(self.server.ask(&self.caller, ask).await?)
+    pub(super) async fn send(&self, request: ReadRequest) -> Result<String, LadderError> {
+        Ok(self.server.send(&self.caller, request).await?)
     }
 
     /// Returns where to remember whether the server finds values within fields; `None` if it does.

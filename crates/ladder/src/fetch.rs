@@ -3,8 +3,6 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
-use stile_domain::permit::Gate;
-use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::CursorProblem;
@@ -12,8 +10,6 @@ use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::{MAX_CHARS, TextSelector};
-use stile_tools::definition::ToolGroup;
-use stile_tools::tool::Tool;
 
 use super::budget::{escaped_len, json_len, members_len, prefix_within};
 use super::call_context::{CallContext, WINDOW_URI};
@@ -27,6 +23,7 @@ use super::query_records::record_uri;
 use super::reachable_bytes::keep_reachable;
 use super::read_record_field;
 use super::record_reference::{RecordReference, non_empty_connection};
+use super::record_tool::RecordTool;
 use super::record_view::{Cut, CutKind, FieldView, MoreFields, RecordView, without_base64};
 use super::wire;
 
@@ -70,27 +67,12 @@ pub struct FetchShape {
 
 impl Shape for FetchShape {}
 
-impl Tool for Fetch {
+impl RecordTool for Fetch {
     const NAME: &'static str = "fetch";
     const TITLE: &'static str = "Read a record";
+    type Shape = FetchShape;
 
-    const GROUP: ToolGroup = ToolGroup::Records;
-    const DESTRUCTIVE: bool = false;
-    const IDEMPOTENT: bool = true;
-    type Context = CallContext;
-    type Permits = RecordsPermit;
-    type Output = RecordOutput<FetchShape>;
-    type Error = LadderError;
-
-    fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records()?)
-    }
-
-    async fn run(
-        self,
-        _: RecordsPermit,
-        context: &CallContext,
-    ) -> Result<Self::Output, LadderError> {
+    async fn run(self, context: &CallContext) -> Result<RecordOutput<FetchShape>, LadderError> {
         if let Some(handle) = self.id.strip_prefix(WINDOW_URI) {
             self.check_alone()?;
             let document = read_part_document(context, &self.id, handle).await?;
@@ -256,7 +238,7 @@ async fn read_record(
     cursor: Option<&str>,
     bytes: usize,
 ) -> Result<RecordView, LadderError> {
-    let mut ask = ReadRequest {
+    let mut request = ReadRequest {
         stream: id.stream.clone(),
         key: id.key.clone(),
         ..ReadRequest::new(ReadOperation::Record)
@@ -266,9 +248,9 @@ async fn read_record(
     .with("preview_chars", context.budgets.preview_chars.to_string())
     .with("preview_bytes", bytes.to_string());
     for field in fields {
-        ask = ask.with_name("fields", field);
+        request = request.with_name("fields", field);
     }
-    let text = context.ask(ask).await?;
+    let text = context.send(request).await?;
     let json = wire::parse(&text)?;
     let mut record = RecordView::from_wire(
         json,

@@ -201,11 +201,11 @@ impl FieldPart {
             PartForm::Document { max_bytes } => (max_bytes / 4 * 3) as u64,
         };
         let limit = extent.limit.clamp(1, most.clamp(1, MAX_BYTES_PART));
-        let ask = field_request(&id, &extent.field)
+        let request = field_request(&id, &extent.field)
             .with_some("cursor", cursor)
             .with_some("offset_bytes", cursor.is_none().then_some(extent.start))
             .with("limit_bytes", limit.to_string());
-        let answer = context.ask(ask).await?;
+        let answer = context.send(request).await?;
         let WireByteWindow { field, window } = wire::parse(&answer)?;
         let digest = field.digest.as_deref().and_then(parse_digest);
         handle.check(context.handle_binding(), digest).map_err(LadderError::Cursor)?;

@@ -30,6 +30,7 @@ pub mod query_records;
 mod reachable_bytes;
 pub mod read_record_field;
 mod record_reference;
+pub mod record_tool;
 mod record_view;
 pub mod resources;
 pub mod schema;
@@ -60,15 +61,16 @@ use self::budget::Budgets;
 use self::call_context::CallContext;
 use self::error::LadderError;
 use self::port::RecordServer;
+use self::record_tool::OnRecords;
 
 /// The tools, from the widest view to the closest.
 pub const RECORD_TOOLS: &[ToolEntry<CallContext>] = &[
-    ToolEntry::new::<schema::Schema>(),
-    ToolEntry::new::<search::Search>(),
-    ToolEntry::new::<query_records::QueryRecords>(),
-    ToolEntry::new::<aggregate::Aggregate>(),
-    ToolEntry::new::<fetch::Fetch>(),
-    ToolEntry::new::<read_record_field::ReadRecordField>(),
+    ToolEntry::new::<OnRecords<schema::Schema>>(),
+    ToolEntry::new::<OnRecords<search::Search>>(),
+    ToolEntry::new::<OnRecords<query_records::QueryRecords>>(),
+    ToolEntry::new::<OnRecords<aggregate::Aggregate>>(),
+    ToolEntry::new::<OnRecords<fetch::Fetch>>(),
+    ToolEntry::new::<OnRecords<read_record_field::ReadRecordField>>(),
 ];
 
 /// What an agent reads when it connects to a server of records alone. Some clients show only the

@@ -89,7 +89,7 @@ pub(super) struct Page<'a, I: PageItem> {
     pub(super) items: PageItems<'a, I>,
     pub(super) next_cursor: Option<String>,
     /// The request, without a limit.
-    pub(super) ask: ReadRequest,
+    pub(super) request: ReadRequest,
     /// The most bytes of the text.
     pub(super) text_budget: usize,
     /// Makes the first line from the number of shown items.
@@ -356,7 +356,7 @@ impl<'a, I: PageItem> Page<'a, I> {
         }
         // Some servers send a cursor only at the end of a page, so this asks for a page that ends
         // here.
-        let page = context.ask(self.ask.clone().with("limit", shown.to_string())).await?;
+        let page = context.send(self.request.clone().with("limit", shown.to_string())).await?;
         let page: WirePage = wire::parse(&page)?;
         if page.data.len() > shown {
             return Ok(NextPage::Unreachable);

@@ -58,10 +58,10 @@ impl From<Problem> for ErrorResponse {
 /// A server that answers requests about records.
 pub trait RecordServer: Send + Sync + 'static {
     /// Answers a request with JSON text.
-    fn ask<'a>(
+    fn send<'a>(
         &'a self,
         caller: &'a Principal,
-        ask: ReadRequest,
+        request: ReadRequest,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>>;
 
     /// Returns whether the caller may see at least one record; true where finding out would cost

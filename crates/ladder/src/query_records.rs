@@ -3,13 +3,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
-use stile_domain::permit::Gate;
-use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::RecordPart;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
-use stile_tools::definition::ToolGroup;
-use stile_tools::tool::Tool;
 
 use super::arguments::{
     ListDetailNames, OneOf, OrderNames, WholeNumber, filter_parameters, filter_schema, refuse_empty,
@@ -22,6 +18,7 @@ use super::json_members::ObjectText;
 use super::output::{RecordOutput, Shape};
 use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, PageItems};
 use super::reachable_bytes::keep_reachable;
+use super::record_tool::RecordTool;
 use super::record_view::{FieldView, MoreFields, RecordView};
 use super::text_lines;
 use super::wire;
@@ -78,21 +75,21 @@ struct WireList {
 }
 
 impl QueryRecords {
-    fn ask(&self, context: &CallContext) -> Result<ReadRequest, LadderError> {
+    fn request(&self, context: &CallContext) -> Result<ReadRequest, LadderError> {
         refuse_empty("stream", &self.stream)?;
-        let mut ask =
+        let mut request =
             ReadRequest { stream: self.stream.clone(), ..ReadRequest::new(ReadOperation::Records) }
                 .with_some("cursor", self.cursor.as_deref())
                 .with_some("changes_since", self.changes_since.as_deref())
                 .with_some("connection_id", self.connection_id.as_deref())
                 .with_some("order", self.order.map(OneOf::word));
-        ask.parameters.extend(filter_parameters(self.filter.as_ref())?);
+        request.parameters.extend(filter_parameters(self.filter.as_ref())?);
         for field in self.fields.iter().flatten() {
-            ask = ask.with_name("fields", field);
+            request = request.with_name("fields", field);
         }
-        let ask = ask.with("preview_chars", context.budgets.preview_chars.to_string());
-        let ask = ask.with("preview_bytes", RECORD_BYTES.to_string());
-        Ok(ask.with("cursors", "each"))
+        let request = request.with("preview_chars", context.budgets.preview_chars.to_string());
+        let request = request.with("preview_bytes", RECORD_BYTES.to_string());
+        Ok(request.with("cursors", "each"))
     }
 }
 
@@ -122,30 +119,16 @@ struct RecordRowShape {
 
 impl Shape for QueryShape {}
 
-impl Tool for QueryRecords {
+impl RecordTool for QueryRecords {
     const NAME: &'static str = "query_records";
     const TITLE: &'static str = "List records";
+    type Shape = QueryShape;
 
-    const GROUP: ToolGroup = ToolGroup::Records;
-    const DESTRUCTIVE: bool = false;
-    const IDEMPOTENT: bool = true;
-    type Context = CallContext;
-    type Permits = RecordsPermit;
-    type Output = RecordOutput<QueryShape>;
-    type Error = LadderError;
-
-    fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records()?)
-    }
-
-    async fn run(
-        self,
-        _: RecordsPermit,
-        context: &CallContext,
-    ) -> Result<Self::Output, LadderError> {
-        let ask = self.ask(context)?;
-        let text =
-            context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
+    async fn run(self, context: &CallContext) -> Result<RecordOutput<QueryShape>, LadderError> {
+        let request = self.request(context)?;
+        let text = context
+            .send(request.clone().with_some("limit", self.limit.map(|limit| limit.0)))
+            .await?;
         let (items, response): (_, WireList) = wire::parse_list(&text)?;
         let items = PageItems::<'_, QueriedRecord>::new(items);
         let budgets = &context.budgets;
@@ -166,7 +149,7 @@ impl Tool for QueryRecords {
             arguments: &self,
             items,
             next_cursor: response.next_cursor,
-            ask,
+            request,
             text_budget,
             head: &head,
             tail,

@@ -25,10 +25,10 @@ pub(super) async fn keep_reachable(context: &CallContext, record: &mut RecordVie
     let finds = match known.get() {
         Some(finds) => Some(*finds),
         None => match reference_where(record, |one| !one.pointer.is_empty()) {
-            Some(inner) => ask(context, inner).await.map(|finds| *known.get_or_init(|| finds)),
+            Some(inner) => finds(context, inner).await.map(|finds| *known.get_or_init(|| finds)),
             // A path without a pointer names a field, so the answer says nothing of other paths.
             None => match reference_where(record, |_| true) {
-                Some(whole) => ask(context, whole).await,
+                Some(whole) => finds(context, whole).await,
                 None => None,
             },
         },
@@ -52,9 +52,9 @@ fn reference_where(
 
 /// Asks the server for one byte of a reference. Returns whether it knows the path; `None` if the
 /// server gave no answer to that.
-async fn ask(context: &CallContext, reference: ReadRequest) -> Option<bool> {
+async fn finds(context: &CallContext, reference: ReadRequest) -> Option<bool> {
     let request = reference.with("offset_bytes", "0").with("limit_bytes", "1");
-    match context.ask(request).await {
+    match context.send(request).await {
         Ok(answer) => Some(is_byte_window(&answer)),
         Err(LadderError::Server { response, .. }) if response.code() == "blob_not_found" => {
             Some(true)

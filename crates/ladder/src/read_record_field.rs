@@ -6,8 +6,6 @@ mod wire_window;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-use stile_domain::permit::Gate;
-use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::OffsetCursor;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::record_id::RecordId;
@@ -16,8 +14,6 @@ use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS, TextSelector};
 use stile_tools::answer::ResourceLink;
 use stile_tools::definition::ToolDefinition;
-use stile_tools::definition::ToolGroup;
-use stile_tools::tool::Tool;
 
 use self::window::{AdjacentWindow, CheckedWindow};
 pub(super) use self::wire_window::is_byte_window;
@@ -31,6 +27,7 @@ use super::json_members::{json_object, present_members, tree};
 use super::output::{Nullable, RecordOutput, Shape};
 use super::port::ErrorResponse;
 use super::record_reference::{RecordReference, non_empty_connection};
+use super::record_tool::RecordTool;
 use super::{continuation, text_lines};
 
 /// Read part of one field, exactly. Name the record by `id` from an answer, or by `connection_id`,
@@ -225,27 +222,12 @@ struct ResourceShape {
 
 impl Shape for ReadFieldShape {}
 
-impl Tool for ReadRecordField {
+impl RecordTool for ReadRecordField {
     const NAME: &'static str = "read_record_field";
     const TITLE: &'static str = "Read part of a field";
+    type Shape = ReadFieldShape;
 
-    const GROUP: ToolGroup = ToolGroup::Records;
-    const DESTRUCTIVE: bool = false;
-    const IDEMPOTENT: bool = true;
-    type Context = CallContext;
-    type Permits = RecordsPermit;
-    type Output = RecordOutput<ReadFieldShape>;
-    type Error = LadderError;
-
-    fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records()?)
-    }
-
-    async fn run(
-        self,
-        _: RecordsPermit,
-        context: &CallContext,
-    ) -> Result<Self::Output, LadderError> {
+    async fn run(self, context: &CallContext) -> Result<RecordOutput<ReadFieldShape>, LadderError> {
         let selector = self.selector()?;
         let named = self.record_reference(context)?;
         let read = read_window(context, &named.id, &self.field_path, &selector).await;
@@ -287,8 +269,8 @@ async fn read_once(
     field: &str,
     selector: &TextSelector,
 ) -> Result<CheckedWindow, LadderError> {
-    let (ask, expected) = window_request(context, id, field, selector).await?;
-    let text = context.ask(ask).await?;
+    let (request, expected) = window_request(context, id, field, selector).await?;
+    let text = context.send(request).await?;
     let mut response: WindowResponse = match serde_json::from_str(&text) {
         Ok(response) => response,
         Err(_) if is_byte_window(&text) => {
@@ -341,15 +323,16 @@ async fn window_request(
             ExpectedWindow { start: Some(start), ..ExpectedWindow::default() },
         ),
         TextSelector::Around { q, before, after, limit } => {
-            let ask = base.with("q", q).with("before_chars", before.to_string());
-            let ask = ask.with("after_chars", after.to_string()).with_some("limit_chars", *limit);
-            (ask, ExpectedWindow::default())
+            let request = base.with("q", q).with("before_chars", before.to_string());
+            let request =
+                request.with("after_chars", after.to_string()).with_some("limit_chars", *limit);
+            (request, ExpectedWindow::default())
         }
         TextSelector::After { cursor, limit } => {
             match resolve_cursor(context, id, field, cursor, at(base.clone(), 0, 1)).await? {
                 None => {
-                    let ask = base.with("cursor", cursor).with_some("limit_chars", *limit);
-                    (ask, ExpectedWindow { by_cursor: true, ..ExpectedWindow::default() })
+                    let request = base.with("cursor", cursor).with_some("limit_chars", *limit);
+                    (request, ExpectedWindow { by_cursor: true, ..ExpectedWindow::default() })
                 }
                 Some(OffsetCursor { start, limit: usual, version }) => {
                     let limit = limit.unwrap_or(usual).clamp(1, MAX_CHARS);
@@ -385,7 +368,7 @@ async fn resolve_cursor(
         Err(why) => why,
     };
     // The server checks the grant first, as for any other read of the field.
-    let text = context.ask(first).await?;
+    let text = context.send(first).await?;
     let response = serde_json::from_str::<WindowResponse>(&text).ok();
     let response = response.and_then(|response| bound_to(&response.record_id(id)).ok());
     response.ok_or(LadderError::Cursor(why))
@@ -574,8 +557,8 @@ pub(super) async fn not_text_error(
 /// Returns whether the server may have bytes of a field. A server without them refuses the request,
 /// ignores its parameters and refuses the text again, or sends something else.
 async fn has_bytes(context: &CallContext, id: &RecordId, field: &str) -> bool {
-    let ask = field_request(id, field).with("offset_bytes", "0").with("limit_bytes", "1");
-    match context.ask(ask).await {
+    let request = field_request(id, field).with("offset_bytes", "0").with("limit_bytes", "1");
+    match context.send(request).await {
         Ok(response) => is_byte_window(&response),
         Err(LadderError::Server { response, .. }) => {
             !matches!(response.status, 400 | 422) && response.code() != "field_not_text"

@@ -7,14 +7,10 @@ mod listed_stream;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-use stile_domain::permit::Gate;
-use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_domain::records::sealed_cursor::Binding;
-use stile_tools::definition::ToolGroup;
-use stile_tools::tool::Tool;
 
 use self::full_declaration::FullDeclaration;
 use self::listed_stream::{Connections, ListedStream, MAX_KEY_BYTES, WireConnector, stream_name};
@@ -23,6 +19,7 @@ use super::call_context::CallContext;
 use super::error::LadderError;
 use super::json_members::present_members;
 use super::output::{RecordOutput, Shape};
+use super::record_tool::RecordTool;
 use super::{text_lines, wire};
 
 /// The most bytes of fields beside the name of a stream when all streams are listed.
@@ -110,35 +107,20 @@ impl Shape for SchemaShape {
     const IS_OPEN: bool = true;
 }
 
-impl Tool for Schema {
+impl RecordTool for Schema {
     const NAME: &'static str = "schema";
     const TITLE: &'static str = "What records there are";
+    type Shape = SchemaShape;
 
-    const GROUP: ToolGroup = ToolGroup::Records;
-    const DESTRUCTIVE: bool = false;
-    const IDEMPOTENT: bool = true;
-    type Context = CallContext;
-    type Permits = RecordsPermit;
-    type Output = RecordOutput<SchemaShape>;
-    type Error = LadderError;
-
-    fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records()?)
-    }
-
-    async fn run(
-        self,
-        _: RecordsPermit,
-        context: &CallContext,
-    ) -> Result<Self::Output, LadderError> {
-        let ask = ReadRequest::new(ReadOperation::Schema)
+    async fn run(self, context: &CallContext) -> Result<RecordOutput<SchemaShape>, LadderError> {
+        let request = ReadRequest::new(ReadOperation::Schema)
             .with_some("stream", self.stream.as_deref())
             .with_some("connection_id", self.connection_id.as_deref());
         let full = match self.detail {
-            Some(Detail::Full) => Some(context.ask(ask.clone().with("detail", "full")).await?),
+            Some(Detail::Full) => Some(context.send(request.clone().with("detail", "full")).await?),
             _ => None,
         };
-        let text = context.ask(ask.with("view", "compact")).await?;
+        let text = context.send(request.with("view", "compact")).await?;
         let response: WireSchema = wire::parse(&text)?;
         let connections: Vec<Connections> =
             response.connectors.iter().map(WireConnector::connections).collect();

@@ -5,13 +5,9 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value as Json;
-use stile_domain::permit::Gate;
-use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_tools::answer::ResourceLink;
-use stile_tools::definition::ToolGroup;
-use stile_tools::tool::Tool;
 
 use super::arguments::{
     ListDetailNames, OneOf, SearchOrderNames, WholeNumber, filter_parameters, filter_schema,
@@ -27,6 +23,7 @@ use super::output::{RecordOutput, Shape};
 use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, PageItems};
 use super::query_records::record_uri;
 use super::record_reference::non_empty_connection;
+use super::record_tool::RecordTool;
 use super::record_view::before_base64;
 use super::search_notes::{records_only, warnings};
 use super::text_lines;
@@ -161,22 +158,22 @@ impl Search {
         Ok(hit)
     }
 
-    fn ask(&self) -> Result<ReadRequest, LadderError> {
+    fn request(&self) -> Result<ReadRequest, LadderError> {
         if self.filter.is_some() && self.streams.as_ref().is_none_or(|streams| streams.len() != 1) {
             let message =
                 "`filter` needs `streams` with exactly one stream, whose fields `schema` shows";
             return Err(LadderError::call("invalid_filter", "filter", message));
         }
-        let mut ask = ReadRequest::new(ReadOperation::Search)
+        let mut request = ReadRequest::new(ReadOperation::Search)
             .with("q", &self.q)
             .with_some("order", self.order.map(OneOf::word))
             .with_some("cursor", self.cursor.as_deref())
             .with_some("connection_id", self.connection_id.as_deref());
         for stream in self.streams.iter().flatten() {
-            ask = ask.with_name("streams", stream);
+            request = request.with_name("streams", stream);
         }
-        ask.parameters.extend(filter_parameters(self.filter.as_ref())?);
-        Ok(ask.with("cursors", "each"))
+        request.parameters.extend(filter_parameters(self.filter.as_ref())?);
+        Ok(request.with("cursors", "each"))
     }
 }
 
@@ -215,30 +212,16 @@ struct PageShape {
 
 impl Shape for SearchShape {}
 
-impl Tool for Search {
+impl RecordTool for Search {
     const NAME: &'static str = "search";
     const TITLE: &'static str = "Search records";
+    type Shape = SearchShape;
 
-    const GROUP: ToolGroup = ToolGroup::Records;
-    const DESTRUCTIVE: bool = false;
-    const IDEMPOTENT: bool = true;
-    type Context = CallContext;
-    type Permits = RecordsPermit;
-    type Output = RecordOutput<SearchShape>;
-    type Error = LadderError;
-
-    fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
-        Ok(gate.records()?)
-    }
-
-    async fn run(
-        self,
-        _: RecordsPermit,
-        context: &CallContext,
-    ) -> Result<Self::Output, LadderError> {
-        let ask = self.ask()?;
-        let text =
-            context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
+    async fn run(self, context: &CallContext) -> Result<RecordOutput<SearchShape>, LadderError> {
+        let request = self.request()?;
+        let text = context
+            .send(request.clone().with_some("limit", self.limit.map(|limit| limit.0)))
+            .await?;
         let (hits, response): (_, WireHits) = wire::parse_list(&text)?;
         let first = match hits.first() {
             Some(sent) => Some(self.hit(sent)?.id().to_string()),
@@ -280,7 +263,7 @@ impl Tool for Search {
             arguments: &self,
             items,
             next_cursor: response.next_cursor,
-            ask,
+            request,
             text_budget,
             head: &head,
             tail,

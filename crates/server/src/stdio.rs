@@ -34,7 +34,7 @@ use crate::mcp::handler::{CallerSource, Handler};
 use crate::mcp::handshake;
 use crate::mcp::list_changes::CurrentRights;
 use crate::mcp::presentation::Presentation;
-use crate::mcp::server_info;
+use crate::mcp::revisions;
 use crate::mcp::subscriptions::Subscriptions;
 use crate::service::Service;
 
@@ -301,7 +301,7 @@ fn opens_lifecycle(request: &ClientRequest) -> bool {
         ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
         request => {
             let meta = request.get_meta();
-            let supported = |version| server_info::PROTOCOL_VERSIONS.contains(&version);
+            let supported = |version| revisions::ALL.contains(&version);
             meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty()
                 && meta.protocol_version().is_some_and(supported)
         }

@@ -70,7 +70,7 @@ impl ResponseSink for CappedResponse {
 }
 
 impl RecordServer for StoredRecords {
-    fn ask<'a>(
+    fn send<'a>(
         &'a self,
         caller: &'a Principal,
         request: ReadRequest,

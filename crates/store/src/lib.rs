@@ -18,6 +18,7 @@ pub mod read_limit;
 pub mod records;
 pub mod sealer;
 pub mod space;
+mod sql;
 pub mod state;
 pub mod state_backup;
 pub mod store_copy;

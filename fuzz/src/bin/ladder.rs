@@ -29,7 +29,7 @@ use stile_tools::toolset::{Caller, Toolset as _};
 struct Parrot(String);
 
 impl RecordServer for Parrot {
-    fn ask<'a>(
+    fn send<'a>(
         &'a self,
         _: &'a Principal,
         _: ReadRequest,

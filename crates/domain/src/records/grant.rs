@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::identifiers::{RecordKey, SourceName, is_field_name};
 use super::instant::Instant;
+use super::visible_time::VisibleTime;
 
 const VERSION: &str = "0.1.0";
 /// The largest grant, in bytes of JSON.
@@ -93,6 +94,13 @@ pub struct TimeConstraint {
     pub since: Option<Instant>,
     /// The latest time, exclusive.
     pub until: Option<Instant>,
+}
+
+impl TimeConstraint {
+    /// Returns the rule of the times that the constraint shows.
+    pub fn visible(&self) -> VisibleTime {
+        VisibleTime::new(self.since, self.until)
+    }
 }
 
 /// Why a grant cannot be made or used, as a message for the owner.

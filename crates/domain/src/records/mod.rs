@@ -40,4 +40,5 @@ pub mod table;
 pub mod tokenizer;
 pub mod value;
 pub mod value_key;
+pub mod visible_time;
 pub mod zone;

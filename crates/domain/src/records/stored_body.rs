@@ -25,9 +25,6 @@ const LONG_TEXT: u8 = 6;
 const LONG_JSON: u8 = 7;
 /// A flag on [`TEXT`] and [`LONG_TEXT`] for bytes in base64 of a field that is declared so.
 const BINARY: u8 = 0x40;
-/// A flag that earlier versions set on a text that looked like base64. A text with it reads as any
-/// other. No writer sets it.
-const GUESSED: u8 = 0x80;
 /// The longest value that a digested body keeps, in bytes.
 const SHORT_BYTES: usize = 32;
 
@@ -139,20 +136,6 @@ impl<'a> RecordBody<'a> {
         Ok(projected)
     }
 
-    /// Returns the fields whose texts an earlier version took for bytes by their looks. Such a text
-    /// has a slot only if it is long, and no search tokens.
-    pub fn guessed_fields(self) -> Result<BTreeSet<&'a str>, DamagedBody> {
-        let mut names = BTreeSet::new();
-        for span in self.spans() {
-            let (entry, mut bytes) = span?;
-            let kind = text(&mut bytes).and_then(|_| take(&mut bytes, 1)?.first().copied());
-            if kind.is_some_and(|kind| kind & GUESSED != 0) {
-                names.insert(entry.name);
-            }
-        }
-        Ok(names)
-    }
-
     /// Whether two bodies are equal to a reader who may see these fields; `None` means all fields.
     /// Slots do not count.
     pub fn is_same(
@@ -232,7 +215,7 @@ fn entry<'a>(rest: &mut &'a [u8]) -> Option<BodyField<'a>> {
         0 => None,
         slot => Some(u16::try_from(slot - 1).ok()?),
     };
-    let value = match kind & !(BINARY | GUESSED) {
+    let value = match kind & !BINARY {
         NULL => StoredValue::Null,
         FALSE => StoredValue::Bool(false),
         TRUE => StoredValue::Bool(true),
@@ -251,7 +234,7 @@ fn skip_entry<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let name = bytes(rest)?;
     let kind = *take(rest, 1)?.first()?;
     number(rest)?;
-    match kind & !(BINARY | GUESSED) {
+    match kind & !BINARY {
         NULL | FALSE | TRUE => {}
         NUMBER | TEXT | JSON => drop(bytes(rest)?),
         LONG_TEXT | LONG_JSON => drop(long(rest)?),
@@ -532,21 +515,5 @@ mod tests {
         {
             assert!(!is_base64(no), "{no}");
         }
-    }
-
-    #[test]
-    fn a_text_with_the_flag_of_an_earlier_version_reads_as_any_other() {
-        let mut writer = BodyWriter::default();
-        let field = |name, value| BodyField { name, slot: None, binary: false, value };
-        writer.push(&field("a", Text("gattaca")));
-        writer.push(&field("b", Text("words")));
-        let now = writer.finish();
-        let mut older = now.clone();
-        older[2] |= GUESSED;
-        let (now, older) = (RecordBody::new(&now), RecordBody::new(&older));
-        assert_eq!(older.guessed_fields().unwrap(), BTreeSet::from(["a"]));
-        assert_eq!(now.guessed_fields().unwrap(), BTreeSet::new());
-        assert_eq!(older.is_same(now, None), Ok(true));
-        assert!(older.entries().all(|entry| !entry.unwrap().binary));
     }
 }

@@ -238,7 +238,7 @@ fn many_streams_with_long_keys_keep_to_the_budgets() {
 struct Unreachable;
 
 impl RecordServer for Unreachable {
-    fn ask<'a>(
+    fn send<'a>(
         &'a self,
         _: &'a Principal,
         _: ReadRequest,

@@ -17,12 +17,12 @@ use super::records::owner;
 pub(super) struct Foreign<F>(pub(super) F);
 
 impl<F: Fn(&ReadRequest) -> String + Send + Sync + 'static> RecordServer for Foreign<F> {
-    fn ask<'a>(
+    fn send<'a>(
         &'a self,
         _: &'a Principal,
-        ask: ReadRequest,
+        request: ReadRequest,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
-        let answer = (self.0)(&ask);
+        let answer = (self.0)(&request);
         async { Ok(answer) }.boxed()
     }
 

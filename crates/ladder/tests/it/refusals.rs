@@ -24,13 +24,13 @@ struct Counting {
 }
 
 impl RecordServer for Counting {
-    fn ask<'a>(
+    fn send<'a>(
         &'a self,
         caller: &'a Principal,
-        ask: ReadRequest,
+        request: ReadRequest,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        self.port.ask(caller, ask)
+        self.port.send(caller, request)
     }
 
     fn seal(&self, plain: &[u8]) -> Result<String, ErrorResponse> {

@@ -34,6 +34,7 @@ use crate::mcp::handshake;
 use crate::mcp::list_changes::ListListener;
 use crate::mcp::presentation::BadQuery;
 use crate::mcp::progress::JsonOnly;
+use crate::mcp::revisions::FIRST_SESSIONLESS;
 use crate::mcp::streamable::Streamable;
 use crate::mcp::subscriptions::{Subscriptions, TokenExpiry};
 use crate::people::{Person, Unavailable};
@@ -47,8 +48,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The header that names a revision of the protocol.
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-/// The first revision without sessions.
-const FIRST_SESSIONLESS: &str = "2026-07-28";
 /// The request of the sessionless lifecycle that subscribes.
 const LISTEN: &str = "subscriptions/listen";
 

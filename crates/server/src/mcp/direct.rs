@@ -13,12 +13,11 @@ use stile_tools::answer::{Answer, Structured};
 use stile_tools::toolset::{Caller, OnHangUp, UnknownTool};
 
 use super::envelope::{self, Envelope};
+use super::revisions::FIRST_SESSIONLESS;
 use super::{resources, server_info};
 use crate::config::AnswerForms;
 use crate::service::Service;
 
-/// The revision of the protocol whose calls are answered here.
-const REVISION: &str = "2026-07-28";
 const METHOD: &str = "tools/call";
 const META: [&str; 3] = [
     "io.modelcontextprotocol/protocolVersion",
@@ -58,7 +57,7 @@ impl<'a> Call<'a> {
 fn is_plain(meta: &Map<String, Value>) -> bool {
     let [version, client, capabilities] = META.map(|name| meta.get(name));
     meta.len() == META.len()
-        && version.and_then(Value::as_str) == Some(REVISION)
+        && version.and_then(Value::as_str) == Some(FIRST_SESSIONLESS)
         && client
             .is_some_and(|client| client.is_object() && Implementation::deserialize(client).is_ok())
         && capabilities.and_then(Value::as_object).is_some_and(|capabilities| {
@@ -73,7 +72,7 @@ fn headers_agree(headers: &HeaderMap, name: &str) -> bool {
         values.next().map(HeaderValue::as_bytes) == Some(value.as_bytes())
             && values.next().is_none()
     };
-    is(HeaderName::from_static("mcp-protocol-version"), REVISION)
+    is(HeaderName::from_static("mcp-protocol-version"), FIRST_SESSIONLESS)
         && is(HeaderName::from_static("mcp-method"), METHOD)
         && is(HeaderName::from_static("mcp-name"), name)
         && is(ACCEPT, "application/json, text/event-stream")

@@ -33,7 +33,9 @@ use super::list_changes::{CurrentRights, IsOpen, ListChange, ListListener};
 use super::presentation::Presentation;
 use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry};
 use super::tool_definitions::ToolDefinitions;
-use super::{envelope, handshake, progress, prompts, resources, server_info, tool_definitions};
+use super::{
+    envelope, handshake, progress, prompts, resources, revisions, server_info, tool_definitions,
+};
 use crate::auth::{StdioClient, StdioRefusal};
 use crate::config::AnswerForms;
 use crate::people::Person;
@@ -301,7 +303,7 @@ impl ServerHandler for Handler {
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        Cow::Borrowed(server_info::PROTOCOL_VERSIONS)
+        Cow::Borrowed(revisions::ALL)
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -315,7 +317,7 @@ impl ServerHandler for Handler {
     async fn discover(&self, context: Context) -> Result<DiscoverResult, ErrorData> {
         let caller = self.caller(&context)?;
         let config = self.config(self.service(&context), Some(&caller));
-        Ok(DiscoverResult::from_server_info(server_info::PROTOCOL_VERSIONS.to_vec(), config))
+        Ok(DiscoverResult::from_server_info(revisions::ALL.to_vec(), config))
     }
 
     async fn list_tools(

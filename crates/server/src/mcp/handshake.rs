@@ -5,13 +5,14 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::envelope::{Envelope, INITIALIZE, INVALID_PARAMS, Malformed};
+use super::revisions;
 
 /// Returns the revision for a client that asked for `asked`: the same, if it has a handshake and is
 /// supported. Clients of the first revisions get the oldest one that is supported, because they may
 /// not know a newer one, and all others the newest.
 pub(crate) fn agreed_version(asked: &ProtocolVersion) -> ProtocolVersion {
     match asked {
-        asked if *asked <= ProtocolVersion::V_2025_06_18 => ProtocolVersion::V_2025_06_18,
+        asked if *asked <= revisions::OLDEST => revisions::OLDEST,
         _ => ProtocolVersion::V_2025_11_25,
     }
 }

@@ -19,6 +19,7 @@ mod primed_sessions;
 pub mod progress;
 mod prompts;
 pub mod resources;
+pub mod revisions;
 pub mod server_info;
 pub mod session_starts;
 pub mod streamable;

@@ -18,11 +18,6 @@ pub const TITLE: &str = "Stile";
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The supported revisions of the protocol, oldest first. Older ones oblige a server to accept
-/// batches.
-pub const PROTOCOL_VERSIONS: &[ProtocolVersion] =
-    &[ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
-
 /// Returns the answer to `initialize`, on which the answer to `server/discover` is based.
 ///
 /// Without a caller there are no instructions.

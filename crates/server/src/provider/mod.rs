@@ -397,7 +397,7 @@ fn headers(token: Option<&str>) -> Result<HeaderMap, ErrorResponse> {
 }
 
 impl RecordServer for HttpRecordServer {
-    fn ask<'a>(
+    fn send<'a>(
         &'a self,
         _: &'a Principal,
         request: ReadRequest,

@@ -36,12 +36,12 @@ const CANARY: &str = "the content of a record";
 struct Panics;
 
 impl RecordServer for Panics {
-    fn ask<'a>(
+    fn send<'a>(
         &'a self,
         _: &'a Principal,
-        ask: ReadRequest,
+        request: ReadRequest,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
-        if ask.parameters.iter().any(|(_, value)| value == "at once") {
+        if request.parameters.iter().any(|(_, value)| value == "at once") {
             panic!("{CANARY}");
         }
         Box::pin(async { panic!("{CANARY}") })

@@ -224,3 +224,31 @@ fn the_wall_clock_is_read_in_one_place_and_moved_by_tests_only() {
     });
     assert_tidy("readings of the wall clock", &readings.collect::<Vec<_>>());
 }
+
+/// Two places that compare a record's time with a grant's would sooner or later differ in what a
+/// client may see.
+#[test]
+fn a_records_time_is_compared_with_a_grants_in_one_place() {
+    let may_see_bounds = [
+        // The rule itself.
+        "crates/domain/src/records/visible_time.rs",
+        // The terms of a grant, which are made into the rule.
+        "crates/domain/src/records/grant.rs",
+        "crates/records/src/grant_request.rs",
+        "crates/store/src/records/view.rs",
+        // The rule as conditions of a query.
+        "crates/store/src/records/rows/filter.rs",
+    ];
+    let is_program = |file: &SourceFile| {
+        let is_test = file.path.contains("/tests") || file.path.contains("_tests");
+        file.path.contains("/src/") && !is_test && !may_see_bounds.contains(&file.path.as_str())
+    };
+    let names = ["TimeConstraint {", "VisibleBound", "TimeConstraint>"];
+    let files = rust_files();
+    let found = files.iter().filter(|file| is_program(file)).flat_map(|file| {
+        let lines = file.text.lines().enumerate();
+        let lines = lines.filter(move |(_, line)| names.iter().any(|name| line.contains(name)));
+        lines.map(|(number, _)| format!("{}:{}", file.path, number + 1))
+    });
+    assert_tidy("uses of the bounds of a grant's time", &found.collect::<Vec<_>>());
+}

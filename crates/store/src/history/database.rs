@@ -15,70 +15,14 @@ use super::error::HistoryError;
 use super::room::RoomMaker;
 use super::settings::UnkeptChange;
 use super::{CallBy, Kept, Waiting};
-use crate::state::lock_database;
+use crate::state::{Migration, SqliteSchema, lock_database};
 
 pub(super) const NAME: &str = "history.db";
-/// `Stih`: tells the database from those of other programs.
-const APPLICATION: i32 = 0x5374_6968;
 /// How long one process waits for another to finish writing.
 const BUSY: Duration = Duration::from_secs(10);
-/// Each item migrates the schema from the version that is its index.
-pub(super) const MIGRATIONS: &[&str] = &[
-    "
-    CREATE TABLE spaces (
-        space INTEGER PRIMARY KEY,
-        folder TEXT UNIQUE NOT NULL,
-        path TEXT NOT NULL
-    ) STRICT;
-    CREATE TABLE changes (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,
-        space INTEGER NOT NULL,
-        call INTEGER NOT NULL,
-        at INTEGER NOT NULL,
-        kind TEXT NOT NULL,
-        path TEXT NOT NULL,
-        destination TEXT,
-        before BLOB,
-        size_before INTEGER NOT NULL,
-        after BLOB,
-        version INTEGER,
-        tool TEXT NOT NULL,
-        subject TEXT NOT NULL,
-        client TEXT,
-        token TEXT
-    ) STRICT;
-    CREATE INDEX changes_by_path ON changes (space, path);
-    CREATE INDEX changes_by_destination ON changes (space, destination)
-        WHERE destination IS NOT NULL;
-    CREATE INDEX changes_by_version ON changes (version) WHERE version IS NOT NULL;
-    CREATE TABLE versions (
-        version INTEGER PRIMARY KEY,
-        hash BLOB UNIQUE NOT NULL,
-        size INTEGER NOT NULL,
-        stored INTEGER NOT NULL,
-        file TEXT
-    ) STRICT;
-    CREATE TABLE contents (
-        version INTEGER PRIMARY KEY,
-        bytes BLOB NOT NULL
-    ) STRICT;
-    CREATE TABLE held (
-        name TEXT PRIMARY KEY NOT NULL,
-        path TEXT NOT NULL
-    ) STRICT, WITHOUT ROWID;
-",
-    "
-    ALTER TABLE changes ADD COLUMN mode INTEGER;
-    ALTER TABLE changes ADD COLUMN attributes TEXT;
-",
-    "
-    CREATE TABLE settings (
-        name TEXT PRIMARY KEY NOT NULL,
-        value INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID;
-",
-    include_str!("shares.sql"),
-];
+/// The schema of the database. `Stih` tells the database from those of other programs.
+const SCHEMA: SqliteSchema =
+    SqliteSchema { application: 0x5374_6968, creation: include_str!("schema.sql"), changes: &[] };
 
 /// Opens the database in `folder`, and makes it on first use. Returns the connection that syncs and
 /// the one that does not.
@@ -86,7 +30,11 @@ pub(super) fn open(folder: &Path) -> Result<(Connection, Connection), HistoryErr
     let path = folder.join(NAME);
     let _queue = lock_database(&path).map_err(|(_, error)| error)?;
     let mut connection = connect(&path, "FULL")?;
-    migrate(&mut connection)?;
+    match SCHEMA.migrate(&mut connection)? {
+        Migration::Done => {}
+        Migration::Foreign => return Err(HistoryError::Foreign),
+        Migration::Newer => return Err(HistoryError::Newer),
+    }
     Ok((connection, connect(&path, "NORMAL")?))
 }
 
@@ -100,19 +48,6 @@ fn connect(path: &Path, synchronous: &str) -> rusqlite::Result<Connection> {
     // On macOS, a sync that does not wait for the disk is not durable.
     connection.pragma_update(None, "fullfsync", true)?;
     Ok(connection)
-}
-
-fn migrate(connection: &mut Connection) -> Result<(), HistoryError> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let version = usize::try_from(version).unwrap_or(usize::MAX);
-    let migrations = MIGRATIONS.get(version..).ok_or(HistoryError::Newer)?;
-    for migration in migrations {
-        transaction.execute_batch(migration)?;
-    }
-    transaction.pragma_update(None, "application_id", APPLICATION)?;
-    transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
-    Ok(transaction.commit()?)
 }
 
 /// Returns the number of a space, which is recognised by its folder.

@@ -15,6 +15,9 @@ pub enum HistoryError {
     /// A newer version of Stile made the history.
     #[error("the history was made by a newer stile; use that version")]
     Newer,
+    /// Another program made the database.
+    #[error("the database of the history was made by another program; move it away")]
+    Foreign,
     /// There is no room for the version.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),

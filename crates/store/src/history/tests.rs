@@ -483,52 +483,6 @@ fn files_of_versions_that_a_killed_process_left_are_removed() {
 }
 
 #[test]
-fn a_history_of_the_first_version_keeps_its_changes_and_gets_its_shares() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("root");
-    fs::create_dir_all(folder.path().join("state/history")).unwrap();
-    fs::create_dir(&root).unwrap();
-    let root = root.canonicalize().unwrap();
-    let database = Connection::open(folder.path().join("state/history/history.db")).unwrap();
-    database.execute_batch(database::MIGRATIONS[0]).unwrap();
-    database.pragma_update(None, "user_version", 1).unwrap();
-    let identity = folder_identity(&root.metadata().unwrap(), &root);
-    database.execute("INSERT INTO spaces VALUES (1, ?1, '/x')", [identity]).unwrap();
-    let texts = ["one", "two", "three"];
-    for (number, text) in (1_i64..).zip(texts) {
-        let hash = *ContentHash::digest(text.as_bytes()).as_bytes();
-        let after =
-            *ContentHash::digest(texts.get(number as usize).unwrap_or(&"x").as_bytes()).as_bytes();
-        let bytes = zstd::bulk::compress(text.as_bytes(), 1).unwrap();
-        let version = "INSERT INTO versions VALUES (?1, ?2, ?3, ?4, NULL)";
-        let sizes = (text.len() as i64, bytes.len() as i64);
-        database.execute(version, rusqlite::params![number, hash, sizes.0, sizes.1]).unwrap();
-        let content = "INSERT INTO contents VALUES (?1, ?2)";
-        database.execute(content, rusqlite::params![number, bytes]).unwrap();
-        let change = "INSERT INTO changes VALUES \
-            (?1, 1, ?1, ?2, 'replaced', '/a.md', NULL, ?3, 3, ?4, ?1, 't', 'ann', 'cursor', NULL)";
-        let values = rusqlite::params![number, crate::now().0, hash, after];
-        database.execute(change, values).unwrap();
-    }
-    drop(database);
-    let history = Arc::new(open(&folder, LIMITS).unwrap());
-    let rig = Rig { folder, history };
-    for (number, text) in (1..).zip(texts) {
-        assert_eq!(rig.version("/a.md", &number.to_string()).unwrap(), text.as_bytes());
-    }
-    let laters = "SELECT group_concat(is_later) FROM changes";
-    let laters: String = rig.history.connection().query_row(laters, [], |row| row.get(0)).unwrap();
-    assert_eq!(laters, "0,1,1", "only the first version is somebody else's");
-    assert!(rig.used() > 900);
-    let version = OldVersion::Before(ChangeNumber(1));
-    let hash = ContentHash::digest(b"one");
-    let metadata = rig.history.metadata_of(&path("/a.md"), &version, hash).unwrap();
-    assert_eq!(metadata, MetadataOf::File(path("/a.md")));
-    rig.replace("/a.md", b"x", b"four");
-    rig.used();
-}
-
-#[test]
 fn a_recorded_change_survives_a_power_cut_since_its_connection_syncs_each_commit() {
     let rig = Rig::new();
     let full: i64 =

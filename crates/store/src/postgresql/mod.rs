@@ -41,8 +41,6 @@ pub(crate) use outage::report as report_outage;
 pub(crate) use params::params;
 pub use people::{KnownPerson, TableRoom};
 pub use pool::PoolUse;
-#[cfg(test)]
-pub(crate) use schema::older_on_postgresql;
 pub use tenant::{PersonName, Tenant};
 pub(crate) use tenant_connection::TenantConnection;
 pub(crate) use tenant_sql::{TenantSql, tenant_sql};

@@ -6,6 +6,7 @@
 //! transaction says whose it is, and the policies of the tables hide all other rows.
 
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::connection::Values;
 use super::database::Database;
@@ -62,10 +63,19 @@ fn naming(tenant: &Tenant) -> String {
 impl TenantConnection<'_> {
     /// Runs a statement and returns its rows. The values begin at `$2`.
     pub(crate) fn rows(&self, sql: &TenantSql, values: Values<'_>) -> Result<Vec<Row>, PgError> {
+        self.borrowed.rows(sql.text(), &self.with_tenant(values))
+    }
+
+    /// Runs a statement and returns the number of rows that it changed. The values begin at `$2`.
+    pub(crate) fn execute(&self, sql: &TenantSql, values: Values<'_>) -> Result<u64, PgError> {
+        self.borrowed.execute(sql.text(), &self.with_tenant(values))
+    }
+
+    fn with_tenant<'v>(&'v self, values: Values<'v>) -> Vec<&'v (dyn ToSql + Sync)> {
         let mut all = Vec::with_capacity(values.len() + 1);
-        all.push(&self.tenant as &(dyn tokio_postgres::types::ToSql + Sync));
+        all.push(&self.tenant as &(dyn ToSql + Sync));
         all.extend_from_slice(values);
-        self.borrowed.rows(sql.text(), &all)
+        all
     }
 
     /// Runs a statement and returns its first row.

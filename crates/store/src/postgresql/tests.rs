@@ -5,6 +5,7 @@ use std::sync::{Arc, mpsc};
 
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
+use super::connection::PgConnection;
 use super::settings::Settings;
 use super::*;
 use crate::read_limit::ReadLimit;
@@ -231,18 +232,20 @@ fn a_server_of_an_older_schema_reads_on_and_its_writes_are_refused_for_a_while()
 }
 
 #[test]
-fn people_of_a_database_of_an_earlier_version_stay_who_they_are() {
-    let test = "people_of_a_database_of_an_earlier_version_stay_who_they_are";
-    let Some(server) = PostgresServer::shared(test) else { return };
-    let hosted = server.database();
-    older_on_postgresql(&hosted.address(), 5);
-    hosted.run(
-        "INSERT INTO stile.tenants (id, subject, made) VALUES ('sole', NULL, 1), \
-         ('person', sha256('i\\000ann'), 2); \
-         INSERT INTO stile.history SELECT number, 0, 0, '\\x01', 0 FROM stile.tenants",
-    );
-    let opened = Database::open(&hosted.address()).unwrap();
-    assert_eq!(opened.sole_tenant().unwrap().id(), "sole");
-    assert_eq!(opened.tenant_of("i", "ann").unwrap().id(), "person");
-    assert_eq!(hosted.run("SELECT count(*) FROM stile.tenants").trim(), "2");
+fn a_later_schema_changes_the_tables_once_and_people_stay_who_they_are() {
+    let test = "a_later_schema_changes_the_tables_once_and_people_stay_who_they_are";
+    let Some((hosted, database)) = database(test) else { return };
+    let [sole, ann] = [database.sole_tenant().unwrap(), database.tenant_of("i", "ann").unwrap()];
+    let settings = Arc::new(Settings::parse(&hosted.address()).unwrap());
+    let connection = PgConnection::open(&settings).unwrap();
+    let later = ["ALTER TABLE tenants ADD COLUMN seen bigint", "UPDATE tenants SET seen = 3"];
+    for _ in 0..2 {
+        let migrated = schema::migrate_by(&connection, &later).unwrap();
+        assert_eq!(migrated, schema::Migration::Done);
+        assert_eq!(hosted.run("SELECT seen FROM stile.tenants").split_whitespace().count(), 2);
+    }
+    assert_eq!(hosted.run("SELECT version FROM stile.schema_version").trim(), "3");
+    assert_eq!(database.sole_tenant().unwrap(), sole);
+    assert_eq!(database.tenant_of("i", "ann").unwrap(), ann);
+    assert!(matches!(Database::open(&hosted.address()), Err(DatabaseError::Newer)));
 }

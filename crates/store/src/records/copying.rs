@@ -10,13 +10,16 @@ use rusqlite::{Connection, Transaction};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use super::model::RecordsError;
-use super::port::{RowWriter, StreamDeclaration};
+use super::model::{RecordsError, StreamDeclaration};
+use super::port::RowWriter;
 use super::postgresql::write_in;
 use super::sqlite::{Sqlite, SqliteWriter};
 use super::write::WriteBatch;
 use crate::postgresql::TenantConnection;
 use crate::state::StateDir;
+
+/// The text that makes the tables in SQLite.
+pub(crate) const CREATION: &str = super::sqlite::CREATION;
 
 /// A record without its long values, which are in pieces.
 pub(crate) struct CopiedRecord {

@@ -18,10 +18,9 @@ use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
 use super::field_index::RUN_RECORDS;
 use super::model::RecordSource;
-use super::sqlite::older_grants::older;
 use super::sqlite::tests::{incoming, name, permits};
 use super::{RecordPreparer, RecordQuery, Records, SortOrder, WriteBatch};
-use crate::postgresql::{Database, older_on_postgresql};
+use crate::postgresql::Database;
 use crate::state::StateDir;
 
 const STREAMS: [&str; 2] = ["one", "two"];
@@ -37,19 +36,6 @@ struct Store {
 fn stores(test: &str) -> Vec<Store> {
     let on_server = PostgresServer::shared(test).map(|server| server.database());
     opened(tempfile::tempdir().unwrap(), on_server)
-}
-
-/// Makes the databases of the versions before the index by value.
-fn older_stores(test: &str) -> Vec<Store> {
-    let folder = older(8, include_str!("sqlite/store_of_schema_8.sql"));
-    let on_server = PostgresServer::shared(test).map(|server| {
-        let database = server.database();
-        older_on_postgresql(&database.address(), 2);
-        let rows = include_str!("../postgresql/store_of_schema_2.sql");
-        database.run(&format!("SET search_path = stile, pg_catalog; {rows}"));
-        database
-    });
-    opened(folder, on_server)
 }
 
 fn opened(folder: tempfile::TempDir, on_server: Option<TestDatabase>) -> Vec<Store> {
@@ -182,7 +168,7 @@ fn all_records(records: &Records, source: &RecordSource) -> Vec<(i64, String, Ve
     let read = records.engine().read(|snapshot, _| {
         let rows = snapshot.in_ingest_order(std::slice::from_ref(source), 0, usize::MAX)?;
         rows.into_iter()
-            .map(|row| Ok((row.number, row.key, snapshot.body(source, row.number)?)))
+            .map(|row| Ok((row.number, row.key, snapshot.granted_body(source, row.number)?)))
             .collect()
     });
     read.unwrap()
@@ -192,7 +178,7 @@ fn all_records(records: &Records, source: &RecordSource) -> Vec<(i64, String, Ve
 fn check_index(records: &Records, source: &RecordSource) -> usize {
     let all = all_records(records, source);
     let read = records.engine().read(|snapshot, _| {
-        let Some(found) = snapshot.field_runs(source)? else {
+        let Some(found) = snapshot.field_runs(source.id)? else {
             assert!(all.is_empty());
             return Ok(0);
         };
@@ -345,7 +331,7 @@ fn records_are_taken_into_the_index_in_bounded_steps_by_later_writes() {
             sources.first().map_or(0, |source| check_index(records, source))
         };
         let owner = permits().0;
-        // Nothing is indexed while runs are long, as in a database of an earlier version.
+        // Nothing is indexed while runs are long.
         records.set_run_records(1_000_000);
         records.write(&owner, |batch| fill(batch, 0, 200)).unwrap();
         assert_eq!(covered(), 0);
@@ -376,54 +362,5 @@ fn a_stream_of_few_records_has_no_index() {
         assert_eq!(check_index(records, &sources(records)[0]), 0);
         records.write(&owner, |batch| fill(batch, few, 1)).unwrap();
         assert_eq!(check_index(records, &sources(records)[0]), few + 1);
-    }
-}
-
-#[test]
-fn a_database_of_an_earlier_version_gets_its_index_from_later_writes() {
-    for Store { records, .. } in
-        &older_stores("a_database_of_an_earlier_version_gets_its_index_from_later_writes")
-    {
-        let is_moss =
-            Condition { field: "kind".to_owned(), test: FieldTest::Is("moss".to_owned()) };
-        let bound = |operator, bound: &str| Condition {
-            field: "n".to_owned(),
-            test: FieldTest::Range(operator, RangeBound::Number(bound.to_owned())),
-        };
-        let between = [bound(RangeOperator::Gte, "2.5"), bound(RangeOperator::Lt, "4")];
-        let keys = |conditions: &[Condition]| {
-            let read = records.read(&permits().1, Instant(1), |view| {
-                let sources = view.sources()?;
-                let (order, after) = (SortOrder::Ascending, None);
-                let query = RecordQuery { order, after, conditions, limit: 1 };
-                let (mut keys, mut page) = (Vec::new(), view.list(&sources, query)?);
-                while let Some(row) = page.rows.pop() {
-                    let after = view.position_of(&sources, &row);
-                    keys.push(row.key);
-                    page = view.list(&sources, RecordQuery { after: after.as_ref(), ..query })?;
-                }
-                Ok(keys)
-            });
-            read.unwrap()
-        };
-        let answers = || (keys(std::slice::from_ref(&is_moss)), keys(&between));
-        let before = answers();
-        assert_eq!(before.0, ["r6", "r6", "r3", "r3", "r0", "r0"]);
-        assert_eq!(before.1, ["r3", "r3", "r2", "r2"]);
-        records.set_run_records(4);
-        records.write(&permits().0, |_| Ok(())).unwrap();
-        let covered: Vec<usize> =
-            sources(records).iter().map(|source| check_index(records, source)).collect();
-        assert_eq!(covered, [8, 8]);
-        assert_eq!(answers(), before);
-        let removed = records.write(&permits().0, |batch| {
-            let target = batch.target(&name("lab"), &name("notes"))?.unwrap();
-            batch.delete(&target, "r0")
-        });
-        assert_eq!(removed, Ok(true));
-        assert_eq!(answers().0, ["r6", "r6", "r3", "r3", "r0"]);
-        for source in &sources(records) {
-            check_index(records, source);
-        }
     }
 }

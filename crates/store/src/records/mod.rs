@@ -6,8 +6,9 @@
 //! every query. A [`WriteBatch`] writes, durably, all or nothing; only the owner can make one.
 //!
 //! `view` decides what a grant means, `search` what a query finds, and `write` what a write stores.
-//! All three use an engine through the traits of `port`. `sqlite` and `postgresql` are the
-//! engines, and `engine` opens one.
+//! All three use an engine through the traits of `port` and `rows`: `rows` has the statements that
+//! all engines share, and `port` the rest. `sqlite` and `postgresql` are the engines, and `engine`
+//! opens one.
 
 mod bulk_load;
 pub(crate) mod copying;
@@ -20,6 +21,7 @@ mod grants;
 mod model;
 mod port;
 mod postgresql;
+mod rows;
 pub(crate) mod seal;
 mod search;
 mod spool_file;

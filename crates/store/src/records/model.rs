@@ -18,6 +18,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{BodyField, RecordBody};
 use stile_domain::records::value::RecordFields;
+use stile_domain::records::visible_time::VisibleTime;
 
 use crate::postgresql::DatabaseError;
 
@@ -65,14 +66,6 @@ pub enum RecordsError {
     /// The server of PostgreSQL makes its own copies.
     #[error("cannot copy records on PostgreSQL; use pg_dump or the base backups of PostgreSQL")]
     CopiedByServer,
-    /// An older database could not be brought up to date.
-    #[error(
-        "cannot bring the records up to date: {problem}; nothing is lost, and the next start goes on"
-    )]
-    NotUpgraded {
-        /// What went wrong.
-        problem: Problem,
-    },
     /// The database is the target of a copy that has not come to its end.
     #[error(
         "a copy into this database is under way and not complete; run the same \
@@ -103,6 +96,22 @@ pub(super) struct GrantRow {
     pub(super) revoked: Option<Instant>,
     /// The token that a grant for a single token is bound to.
     pub(super) bound: Option<String>,
+}
+
+/// A stream as it was declared.
+pub(super) struct StreamDeclaration {
+    pub(super) id: i64,
+    /// The owner's declaration, as JSON.
+    pub(super) declaration: String,
+    /// The indexed fields, as JSON.
+    pub(super) indexed: String,
+}
+
+/// A blob that was stored long ago.
+pub(super) struct OldBlob {
+    pub(super) blob: i64,
+    pub(super) digest: [u8; 32],
+    pub(super) bytes: i64,
 }
 
 /// One connection's stream, and what the caller may see of it.
@@ -205,6 +214,11 @@ impl Visibility {
     pub(super) fn keys(&self) -> Option<&BTreeSet<String>> {
         self.stream_grant()?.keys.as_ref()
     }
+
+    /// Returns whether the caller may see the record with a key, if its time is visible.
+    pub(super) fn shows_key(&self, key: &str) -> bool {
+        self.keys().is_none_or(|keys| keys.contains(key))
+    }
 }
 
 /// The time range of a grant, as a query needs it.
@@ -212,8 +226,7 @@ impl Visibility {
 pub(super) struct TimeFilter {
     /// The field with the time. `None` if the engine indexes the time of that field.
     pub(super) field: Option<String>,
-    pub(super) since: Option<Instant>,
-    pub(super) until: Option<Instant>,
+    pub(super) visible: VisibleTime,
     /// Whether lists are ordered by the same time, so that a query can skip hidden records.
     pub(super) orders_lists: bool,
 }

@@ -339,7 +339,7 @@ impl<'c> RecordsView<'c> {
         let ahead = self.ahead.borrow().body(record);
         let bytes = match ahead {
             Some(bytes) => bytes,
-            None => self.snapshot.body(source, record)?.into(),
+            None => self.snapshot.granted_body(source, record)?.into(),
         };
         Ok(LoadedRecord { record, bytes })
     }
@@ -450,13 +450,13 @@ impl TimeFilter {
         indexed: &IndexedFields,
         granted: &BTreeSet<String>,
     ) -> Self {
-        let TimeConstraint { field, since, until } = constraint;
+        let TimeConstraint { field, .. } = constraint;
         let is_indexed = indexed.time_field.as_ref() == Some(field);
         let orders_lists = indexed.cursor_is_time
             && indexed.cursor_field.as_ref() == Some(field)
             && granted.contains(field);
         let field = (!is_indexed).then(|| field.clone());
-        Self { field, since: *since, until: *until, orders_lists }
+        Self { field, visible: constraint.visible(), orders_lists }
     }
 }
 

@@ -21,8 +21,10 @@ use stile_domain::records::stored_body::{
 use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::field_index::RUN_RECORDS;
-use super::model::{IncomingRecord, StreamedField, TargetStream, UpsertOutcome, WriteRefusal};
-use super::port::{NewRecord, RowWriter, StreamDeclaration};
+use super::model::{
+    IncomingRecord, StreamDeclaration, StreamedField, TargetStream, UpsertOutcome, WriteRefusal,
+};
+use super::port::{NewRecord, RecordState, RowWriter};
 use super::tagged_tokens::TaggedTokens;
 use field_values::FieldIndexes;
 use index::{Indexer, add_tokens, write_tokens};
@@ -281,9 +283,7 @@ impl<'t> WriteBatch<'t> {
             stream: target.id,
             key: key.as_str(),
             emitted,
-            order_key: order.as_deref(),
-            happened,
-            body,
+            state: RecordState::new(order.as_deref(), happened, body),
         })
     }
 
@@ -295,7 +295,7 @@ impl<'t> WriteBatch<'t> {
         body: &[u8],
     ) -> Result<(), Problem> {
         let (order, happened) = order_and_time(&target.indexed, fields, body)?;
-        self.rows.update_record(record, order.as_deref(), happened, body)
+        self.rows.update_record(record, &RecordState::new(order.as_deref(), happened, body))
     }
 
     /// Removes the pieces and tokens of a record that change with its body. Returns which of the

@@ -15,49 +15,6 @@ use super::state_dir::StateError;
 use super::tables::{TableError, TableRow, Tables, values};
 use super::tokens::{TokenRecord, TokenStore, insert_token};
 
-/// The tables of authorizations.
-pub(super) const MIGRATION: &str = "
-    CREATE TABLE authorizations (
-        id TEXT PRIMARY KEY NOT NULL,
-        client TEXT NOT NULL,
-        client_name TEXT NOT NULL,
-        subject TEXT NOT NULL,
-        audience TEXT NOT NULL,
-        scopes TEXT NOT NULL,
-        grant_id TEXT,
-        single_use INTEGER NOT NULL,
-        created INTEGER NOT NULL,
-        expires INTEGER NOT NULL,
-        used INTEGER,
-        ended INTEGER
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX authorizations_of_clients ON authorizations (client);
-    CREATE TABLE authorization_codes (
-        digest BLOB PRIMARY KEY NOT NULL,
-        authorization TEXT NOT NULL,
-        redirect TEXT,
-        challenge TEXT NOT NULL,
-        created INTEGER NOT NULL,
-        spent INTEGER
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE refresh_tokens (
-        digest BLOB PRIMARY KEY NOT NULL,
-        authorization TEXT NOT NULL,
-        created INTEGER NOT NULL,
-        spent INTEGER
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX refresh_tokens_of_authorizations ON refresh_tokens (authorization);
-    CREATE TABLE authorization_tokens (
-        jti TEXT PRIMARY KEY NOT NULL,
-        authorization TEXT NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX tokens_of_authorizations ON authorization_tokens (authorization);
-";
-
-/// The refresh token from which each refresh token was made; absent for the first of a family, and
-/// for those of versions that did not note it.
-pub(super) const PARENT_MIGRATION: &str = "ALTER TABLE refresh_tokens ADD COLUMN parent BLOB;";
-
 /// The used refresh tokens that a family keeps, so that the use of a copy of one ends the family.
 const KEPT_SPENT: i64 = 32;
 

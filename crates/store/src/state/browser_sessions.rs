@@ -10,24 +10,6 @@ use super::tokens::TokenStore;
 /// The SHA-256 digest of a secret.
 pub type SecretDigest = [u8; 32];
 
-/// The tables of sessions and links.
-pub(super) const MIGRATION: &str = "
-    CREATE TABLE browser_sessions (
-        digest BLOB PRIMARY KEY NOT NULL,
-        subject TEXT NOT NULL,
-        created INTEGER NOT NULL,
-        used INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE sign_in_links (
-        digest BLOB PRIMARY KEY NOT NULL,
-        subject TEXT NOT NULL,
-        created INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID;
-";
-
-/// The role of the person, whom an identity provider signed in.
-pub(super) const ROLE_MIGRATION: &str = "ALTER TABLE browser_sessions ADD COLUMN role TEXT";
-
 /// A session ends this long after its last request, in seconds.
 pub const SESSION_IDLE_SECONDS: i64 = 30 * 60;
 /// A session ends this long after signing in, in seconds.

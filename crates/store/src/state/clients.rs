@@ -8,19 +8,6 @@ use super::state_dir::StateError;
 use super::tables::{TableError, TableRow, Tables, values};
 use super::tokens::TokenStore;
 
-/// The tables of clients.
-pub(super) const MIGRATION: &str = "
-    CREATE TABLE clients (
-        id TEXT PRIMARY KEY NOT NULL,
-        kind TEXT NOT NULL,
-        name TEXT NOT NULL,
-        redirects TEXT NOT NULL,
-        created INTEGER NOT NULL,
-        used INTEGER,
-        ended INTEGER
-    ) STRICT, WITHOUT ROWID;
-";
-
 /// The most clients that the owner did not add and has not approved yet. The oldest goes first.
 pub const MAX_UNUSED_CLIENTS: i64 = 1000;
 /// How long a client is kept that the owner neither added nor approved, in seconds.

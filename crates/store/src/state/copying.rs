@@ -12,58 +12,33 @@ use super::tokens::TokenStore;
 #[derive(Debug)]
 pub(crate) struct AccessTable {
     pub(crate) name: &'static str,
-    columns: &'static [&'static str],
     /// Whether a row of the table is something that a person would lose.
     is_kept: bool,
 }
 
-const fn table(name: &'static str, columns: &'static [&'static str], is_kept: bool) -> AccessTable {
-    AccessTable { name, columns, is_kept }
+const fn table(name: &'static str) -> AccessTable {
+    AccessTable { name, is_kept: false }
 }
 
-/// All tables of tokens and sign-in.
+const fn kept(name: &'static str) -> AccessTable {
+    AccessTable { name, is_kept: true }
+}
+
+/// All tables of tokens and sign-in. One text makes them in both databases, so their columns have
+/// one order.
 pub(crate) static ACCESS_TABLES: [AccessTable; 12] = [
-    table(
-        "tokens",
-        &[
-            "jti", "subject", "client", "scopes", "issued", "expires", "revoked", "grant_id",
-            "owner", "audience", "shown",
-        ],
-        true,
-    ),
-    table("spaces", &["audience", "folder", "path"], false),
-    table("clients", &["id", "kind", "name", "redirects", "created", "used", "ended"], true),
-    table(
-        "authorizations",
-        &[
-            "id", "client", "client_name", "subject", "audience", "scopes", "grant_id",
-            "single_use", "created", "expires", "used", "ended",
-        ],
-        true,
-    ),
-    table(
-        "authorization_codes",
-        &["digest", "\"authorization\"", "redirect", "challenge", "created", "spent"],
-        false,
-    ),
-    table("refresh_tokens", &["digest", "\"authorization\"", "created", "spent", "parent"], false),
-    table("authorization_tokens", &["jti", "\"authorization\""], false),
-    table("browser_sessions", &["digest", "subject", "created", "used", "role"], false),
-    table("sign_in_links", &["digest", "subject", "created"], false),
-    table(
-        "owner_password",
-        &["\"only\"", "subject", "salt", "hash", "memory_kib", "passes", "changed"],
-        true,
-    ),
-    table(
-        "passkeys",
-        &[
-            "credential", "subject", "name", "domain", "public_key", "counter", "created",
-            "last_used",
-        ],
-        true,
-    ),
-    table("token_uses", &["jti", "used"], false),
+    kept("tokens"),
+    table("spaces"),
+    kept("clients"),
+    kept("authorizations"),
+    table("authorization_codes"),
+    table("refresh_tokens"),
+    table("authorization_tokens"),
+    table("browser_sessions"),
+    table("sign_in_links"),
+    kept("owner_password"),
+    kept("passkeys"),
+    table("token_uses"),
 ];
 
 /// The values of a row.
@@ -71,13 +46,7 @@ pub(crate) type AccessRow = Vec<Cell>;
 
 impl AccessTable {
     fn select(&self) -> String {
-        format!("SELECT {} FROM {}", self.columns.join(", "), self.name)
-    }
-
-    fn insert(&self) -> String {
-        let places: Vec<String> = (1..=self.columns.len()).map(|at| format!("?{at}")).collect();
-        let (name, columns) = (self.name, self.columns.join(", "));
-        format!("INSERT INTO {name} ({columns}) VALUES ({})", places.join(", "))
+        format!("SELECT * FROM {}", self.name)
     }
 }
 
@@ -123,8 +92,9 @@ impl TokenStore {
 fn replace(tables: Tables<'_>, rows: &[Vec<AccessRow>]) -> Result<(), TableError> {
     for (table, rows) in ACCESS_TABLES.iter().zip(rows) {
         tables.execute(&format!("DELETE FROM {}", table.name), &[])?;
-        let insert = table.insert();
         for row in rows {
+            let places: Vec<String> = (1..=row.len()).map(|at| format!("?{at}")).collect();
+            let insert = format!("INSERT INTO {} VALUES ({})", table.name, places.join(", "));
             let values: Vec<Value<'_>> = row.iter().map(Cell::as_value).collect();
             tables.execute(&insert, &values)?;
         }

@@ -4,7 +4,6 @@
 //! cannot be trusted, an error names the remedy. Nothing is repaired without the operator.
 
 mod authorizations;
-mod before_migration;
 mod browser_sessions;
 mod client_sessions;
 mod clients;
@@ -23,6 +22,7 @@ mod short_lived;
 #[cfg(test)]
 mod sign_in_tests;
 mod spaces;
+mod sqlite_schema;
 mod standing;
 mod state_dir;
 mod stdio_clients;
@@ -40,7 +40,6 @@ pub use authorizations::{
     AuthorizationRecord, CODE_SECONDS, CodeSpent, Issued, NewCode, REFRESH_GRACE_SECONDS,
     RefreshSpent, SpentCode,
 };
-pub(crate) use before_migration::copy_before_migration;
 pub use browser_sessions::{
     LINK_SECONDS, OpenSession, SESSION_IDLE_SECONDS, SESSION_SECONDS, SecretDigest,
 };
@@ -56,12 +55,12 @@ pub use session_rows::ClientSession;
 pub use short_lived::{Bounds, ShortLived};
 pub(crate) use spaces::folder_identity;
 pub use spaces::{KnownSpace, OldSpace, SpaceOfFolder};
+pub(crate) use sqlite_schema::{Migration, SqliteSchema};
 pub use standing::{ApprovedRights, TokenStanding};
 use state_dir::io_error;
 pub use state_dir::{StateDir, StateError};
 pub use stdio_clients::{AfterEnd, StdioAccess};
 pub use sync_lock::SyncLock;
-pub(crate) use tables::Cell as AccessCell;
 pub use tables::TableError;
 pub use tokens::{Revocation, TokenKind, TokenRecord, TokenStore};
 

@@ -7,29 +7,6 @@ use super::state_dir::StateError;
 use super::tables::{TableError, TableRow, values};
 use super::tokens::TokenStore;
 
-/// The tables of what the owner signs in with: at most one password, and passkeys.
-pub(super) const MIGRATION: &str = "
-    CREATE TABLE owner_password (
-        only INTEGER PRIMARY KEY NOT NULL CHECK (only = 1),
-        subject TEXT NOT NULL,
-        salt BLOB NOT NULL,
-        hash BLOB NOT NULL,
-        memory_kib INTEGER NOT NULL,
-        passes INTEGER NOT NULL,
-        changed INTEGER NOT NULL
-    ) STRICT;
-    CREATE TABLE passkeys (
-        credential BLOB PRIMARY KEY NOT NULL,
-        subject TEXT NOT NULL,
-        name TEXT NOT NULL,
-        domain TEXT NOT NULL,
-        public_key BLOB NOT NULL,
-        counter INTEGER NOT NULL,
-        created INTEGER NOT NULL,
-        last_used INTEGER
-    ) STRICT, WITHOUT ROWID;
-";
-
 /// The most passkeys of an owner.
 pub(super) const MAX_PASSKEYS: i64 = 32;
 

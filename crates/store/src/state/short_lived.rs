@@ -7,21 +7,6 @@ use super::state_dir::StateError;
 use super::tables::{TableError, Tables, values};
 use super::tokens::TokenStore;
 
-/// The table, in a state folder.
-pub(super) const MIGRATION: &str = "
-    CREATE TABLE short_lived (
-        kind TEXT NOT NULL,
-        key TEXT NOT NULL,
-        owner TEXT NOT NULL,
-        value TEXT NOT NULL,
-        made INTEGER NOT NULL,
-        ends INTEGER NOT NULL,
-        PRIMARY KEY (kind, key)
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX short_lived_of_owners ON short_lived (kind, owner);
-    CREATE INDEX short_lived_by_end ON short_lived (ends);
-";
-
 /// The number of the lock that the server holds which removes what has ended: `Stil`.
 const CLEANING: i64 = 0x5374_696c;
 

@@ -329,30 +329,6 @@ fn a_session_ends_when_idle_and_at_a_fixed_time_and_a_link_after_ten_minutes() {
     }
 }
 
-#[test]
-fn a_state_of_the_version_before_sign_in_opens_with_its_tokens() {
-    let folder = tempfile::tempdir().unwrap();
-    let state = StateDir::open(folder.path()).unwrap();
-    let old = Connection::open(folder.path().join("stile.db")).unwrap();
-    old.execute_batch(
-        "CREATE TABLE tokens (jti TEXT PRIMARY KEY NOT NULL, subject TEXT NOT NULL, client TEXT, \
-         scopes TEXT NOT NULL, issued INTEGER NOT NULL, expires INTEGER NOT NULL, revoked INTEGER, \
-         grant_id TEXT, owner INTEGER NOT NULL DEFAULT 0, audience TEXT, \
-         shown INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID; \
-         CREATE TABLE spaces (audience TEXT PRIMARY KEY NOT NULL, folder TEXT UNIQUE, path TEXT) \
-         STRICT, WITHOUT ROWID; \
-         INSERT INTO tokens (jti, subject, scopes, issued, expires) \
-         VALUES ('a', 'ann', 'read:/', 100, 200); \
-         PRAGMA application_id = 1400138092; PRAGMA user_version = 3;",
-    )
-    .unwrap();
-    drop(old);
-    let tokens = TokenStore::open(&state).unwrap();
-    assert!(tokens.is_live("a").unwrap());
-    tokens.store_client(&client("editor", NOW)).unwrap();
-    assert_eq!(tokens.clients().unwrap(), [client("editor", NOW)]);
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

@@ -8,14 +8,6 @@ use super::state_dir::StateError;
 use super::tables::values;
 use super::tokens::TokenStore;
 
-/// The table of uses. A token without a row was not used since there is this table.
-pub(super) const MIGRATION: &str = "
-    CREATE TABLE token_uses (
-        jti TEXT PRIMARY KEY NOT NULL,
-        used INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID;
-";
-
 impl TokenStore {
     /// Records when tokens were last used, in UTC seconds since 1970, in one transaction.
     ///

@@ -10,60 +10,24 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use stile_domain::records::authority::RecordsClaim;
 
-use super::before_migration::copy_before_migration;
 use super::log_snapshot;
 use super::private::lock_database;
 use super::reserve::Reserve;
 use super::session_rows::end_sessions_of;
+use super::sqlite_schema::{Migration, SqliteSchema};
 use super::state_dir::{StateDir, StateError, io_error};
 use super::tables::{TableError, TableRow, Tables, Value, values};
 use super::version;
 use crate::postgresql::{Apart, Database, PgConnection};
 
 pub(super) const NAME: &str = "stile.db";
-/// `Stil`: tells our databases from those of other programs.
-const APPLICATION: i32 = 0x5374_696c;
 /// How long one process waits for another to finish writing.
 const BUSY: Duration = Duration::from_secs(10);
 /// How often a transaction runs if others are in the way.
 const MAX_TRIES: usize = 10;
-/// Each item migrates the schema from the version that is its index.
-const MIGRATIONS: &[&str] = &[
-    "
-    CREATE TABLE tokens (
-        jti TEXT PRIMARY KEY NOT NULL,
-        subject TEXT NOT NULL,
-        client TEXT,
-        scopes TEXT NOT NULL,
-        issued INTEGER NOT NULL,
-        expires INTEGER NOT NULL,
-        revoked INTEGER
-    ) STRICT, WITHOUT ROWID;
-",
-    "
-    ALTER TABLE tokens ADD COLUMN grant_id TEXT;
-    ALTER TABLE tokens ADD COLUMN owner INTEGER NOT NULL DEFAULT 0;
-",
-    // A space without a folder was made by the first `stile token`. It is bound to the first folder
-    // that is served. Older tokens have no space.
-    "
-    CREATE TABLE spaces (
-        audience TEXT PRIMARY KEY NOT NULL,
-        folder TEXT UNIQUE,
-        path TEXT
-    ) STRICT, WITHOUT ROWID;
-    ALTER TABLE tokens ADD COLUMN audience TEXT;
-    ALTER TABLE tokens ADD COLUMN shown INTEGER NOT NULL DEFAULT 0;
-",
-    super::clients::MIGRATION,
-    super::authorizations::MIGRATION,
-    super::browser_sessions::MIGRATION,
-    super::owner_credentials::MIGRATION,
-    super::token_uses::MIGRATION,
-    super::browser_sessions::ROLE_MIGRATION,
-    super::short_lived::MIGRATION,
-    super::authorizations::PARENT_MIGRATION,
-];
+/// The schema of the database. `Stil` tells the database from those of other programs.
+const SCHEMA: SqliteSchema =
+    SqliteSchema { application: 0x5374_696c, creation: include_str!("tables.sql"), changes: &[] };
 
 /// The columns of a [`TokenRecord`], in the order in which [`record`] reads them.
 pub(super) const COLUMNS: &str = "jti, audience, shown, subject, client, grant_id, owner, scopes, issued, \
@@ -191,7 +155,8 @@ impl TokenStore {
             }
             _ => StateError::Database { doing: "open", error: error.into() },
         })?;
-        keep_older(&connection, &path).map_err(failed("copy, before a change of their tables,"))?;
+        let copied = SCHEMA.copy_older(&connection, &path);
+        copied.map_err(failed("copy, before a change of their tables,"))?;
         migrate(&mut connection, path.clone())?;
         let lookups = open(&path).map_err(failed("open"))?;
         lookups.pragma_update(None, "query_only", true).map_err(failed("open"))?;
@@ -522,47 +487,16 @@ fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Copies a database of an older version of ours. The caller holds the lock of the database.
-fn keep_older(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
-    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let version = number("user_version")?;
-    let is_ours = number("application_id")? == i64::from(APPLICATION);
-    if is_ours && (1..MIGRATIONS.len() as i64).contains(&version) {
-        copy_before_migration(connection, path, version)?;
-    }
-    Ok(())
-}
-
 /// Checks that the database is ours, and migrates it to this version.
 fn migrate(connection: &mut Connection, path: PathBuf) -> Result<(), StateError> {
-    let steps = |connection: &mut Connection| -> rusqlite::Result<Result<(), StateError>> {
-        // Only one writer from here on, so that two first runs do not both create the table.
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let number =
-            |name: &str| transaction.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-        let version = usize::try_from(number("user_version")?).unwrap_or(usize::MAX);
-        let pages: i64 =
-            transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        let is_new = version == 0 && pages == 0;
-        if !is_new && number("application_id")? != APPLICATION {
-            return Ok(Err(StateError::ForeignDatabase { path: path.clone() }));
+    match SCHEMA.migrate(connection) {
+        Ok(Migration::Done) => {
+            // Last, so that another program's database stays as it was.
+            let _ = connection.pragma_update(None, "journal_mode", "WAL");
+            Ok(())
         }
-        let Some(missing) = MIGRATIONS.get(version..) else {
-            return Ok(Err(StateError::Newer { path: path.clone() }));
-        };
-        if !missing.is_empty() {
-            missing.iter().try_for_each(|step| transaction.execute_batch(step))?;
-            transaction.pragma_update(None, "application_id", APPLICATION)?;
-            transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
-        }
-        transaction.commit()?;
-        // Last, so that another program's database stays as it was. While a version that kept no
-        // log has the database open, it stays without one, and lookups wait for commits.
-        let _ = connection.pragma_update(None, "journal_mode", "WAL");
-        Ok(Ok(()))
-    };
-    match steps(connection) {
-        Ok(outcome) => outcome,
+        Ok(Migration::Foreign) => Err(StateError::ForeignDatabase { path }),
+        Ok(Migration::Newer) => Err(StateError::Newer { path }),
         Err(error) => match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
                 Err(StateError::ForeignDatabase { path })
@@ -738,44 +672,6 @@ mod tests {
         });
         // It counts from the moment at which it is durable.
         assert!(!tokens.is_live("a").unwrap());
-    }
-
-    #[test]
-    fn a_database_of_the_first_version_opens_with_its_tokens() {
-        let (folder, state) = state();
-        let old = Connection::open(folder.path().join(NAME)).unwrap();
-        old.execute_batch(MIGRATIONS[0]).unwrap();
-        old.execute_batch("INSERT INTO tokens VALUES ('a', 'ann', NULL, 'read:/', 100, 200, NULL)")
-            .unwrap();
-        old.pragma_update(None, "application_id", APPLICATION).unwrap();
-        old.pragma_update(None, "user_version", 1).unwrap();
-        old.pragma_update(None, "journal_mode", "WAL").unwrap();
-        drop(old);
-        assert!(log_snapshot::has_log(&folder.path().join(NAME)));
-        let tokens = TokenStore::open(&state).unwrap();
-        assert!(tokens.is_live("a").unwrap());
-        let owners = TokenRecord { owner: true, ..token("b") };
-        let clients = TokenRecord { grant: Some("g".to_owned()), ..token("c") };
-        tokens.record(&owners).unwrap();
-        tokens.record(&clients).unwrap();
-        drop(tokens);
-        assert_eq!(
-            TokenStore::open(&state).unwrap().list().unwrap(),
-            [token("a"), owners, clients]
-        );
-        // The database of before is beside it, with its tables and for its owner alone.
-        let copy = folder.path().join("stile.db.schema-1");
-        let older = Connection::open(&copy).unwrap();
-        let number = |name: &str| older.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-        assert_eq!((number("user_version"), number("application_id")), (Ok(1), Ok(APPLICATION)));
-        let count: i64 =
-            older.query_row("SELECT count(*) FROM tokens", [], |row| row.get(0)).unwrap();
-        assert_eq!(count, 1);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            assert_eq!(copy.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Tokens, sign-in and the key that signs tokens, which a copy replaces all at once: they are few.
 
 use super::error::CopyError;
-use super::table::{Cell, Checksum, TableChecksum};
+use super::table::{Checksum, TableChecksum};
 use crate::postgresql::Database;
-use crate::state::{ACCESS_TABLES, AccessCell, AccessRow, StateDir, TokenKey, TokenStore};
+use crate::state::{ACCESS_TABLES, AccessRow, StateDir, TokenKey, TokenStore};
 
 /// The tokens and the key of one end.
 pub(super) struct AccessEnd {
@@ -98,14 +98,7 @@ pub(super) fn copy(
 fn checksum(name: &'static str, rows: &[AccessRow]) -> TableChecksum {
     let mut sum = Checksum::new();
     for row in rows {
-        let cell = |cell: &AccessCell| match cell {
-            AccessCell::Null => Cell::Null,
-            AccessCell::Integer(number) => Cell::Number(*number),
-            AccessCell::Text(text) => Cell::Bytes(text.as_bytes().to_vec()),
-            AccessCell::Bytes(bytes) => Cell::Bytes(bytes.clone()),
-        };
-        let cells: Vec<Cell> = row.iter().map(cell).collect();
-        sum.add(&cells);
+        sum.add(row);
     }
     sum.finish(name)
 }

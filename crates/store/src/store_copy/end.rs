@@ -25,10 +25,10 @@ pub(super) struct History {
 impl History {
     fn cells(&self) -> Row {
         vec![
-            Cell::Number(self.records),
-            Cell::Number(self.changes),
+            Cell::Integer(self.records),
+            Cell::Integer(self.changes),
             Cell::Bytes(self.lineage.clone()),
-            Cell::Number(self.forgotten),
+            Cell::Integer(self.forgotten),
         ]
     }
 

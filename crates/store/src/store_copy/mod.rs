@@ -306,11 +306,11 @@ impl StoreCopy {
         let to = Mark { last, is_done: page.len() < limit };
         let mut records = Vec::with_capacity(page.len());
         for row in page {
-            let [id, stream, .., body] = row.as_slice() else { return Err(CopyError::Damaged) };
+            let cell = |column| table.cell(&row, column).ok_or(CopyError::Damaged);
             records.push(CopiedRecord {
-                record: id.number().ok_or(CopyError::Damaged)?,
-                stream: stream.number().ok_or(CopyError::Damaged)?,
-                body: body.bytes().ok_or(CopyError::Damaged)?.to_vec(),
+                record: cell("id")?.number().ok_or(CopyError::Damaged)?,
+                stream: cell("stream")?.number().ok_or(CopyError::Damaged)?,
+                body: cell("body")?.bytes().ok_or(CopyError::Damaged)?.to_vec(),
             });
         }
         let advance = Advance { name: CopyProgress::INDEX, from, to: &to };
@@ -328,13 +328,11 @@ impl StoreCopy {
         loop {
             let page = self.target.rows_after(table, after.as_ref(), PAGE)?;
             for row in &page {
-                let [id, _, _, _, indexed, _] = row.as_slice() else {
-                    return Err(CopyError::Damaged);
-                };
-                let indexed = indexed.bytes().and_then(|bytes| std::str::from_utf8(bytes).ok());
+                let cell = |column| table.cell(row, column).ok_or(CopyError::Damaged);
+                let indexed = cell("terms")?.bytes().map(std::str::from_utf8);
                 streams.insert(
-                    id.number().ok_or(CopyError::Damaged)?,
-                    indexed.ok_or(CopyError::Damaged)?.to_owned(),
+                    cell("id")?.number().ok_or(CopyError::Damaged)?,
+                    indexed.and_then(Result::ok).ok_or(CopyError::Damaged)?.to_owned(),
                 );
             }
             match page.last() {

@@ -16,6 +16,7 @@ use crate::postgresql::{
 use crate::read_limit::ReadLimit;
 use crate::records::PROGRESS_TABLE;
 use crate::records::copying::{self, CopiedRecord, IndexedByStream};
+use crate::sql::Column;
 
 /// How long counting the rows of a table may take.
 const MAX_COUNT: Duration = Duration::from_secs(60 * 60);
@@ -183,16 +184,18 @@ impl TableReader for PgEnd {
             format!("${}::{}", at + 2, sql_type(*kind))
         };
         let places: Vec<String> =
-            table.columns.iter().take(table.key).enumerate().map(places).collect();
+            table.columns().iter().take(table.key).enumerate().map(places).collect();
         let condition =
             after.map(|_| format!(" AND ({key}) > ({})", places.join(", "))).unwrap_or_default();
         let sql = own_rows(table)
             .with_head(&format!("SELECT {} FROM {} ", table.column_list(), table.name))
             .with_tail(&format!("{condition} ORDER BY {key} LIMIT {limit}"));
-        let values: Vec<Value> = after.iter().flat_map(|key| &key.0).map(value).collect();
-        let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(AsRef::as_ref).collect();
+        let values: Vec<_> = after.iter().flat_map(|key| &key.0).map(Cell::as_value).collect();
+        let values: Vec<_> = values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
         let rows = self.read(|connection| Ok(connection.rows(&sql, &values)?))?;
-        rows.iter().map(|row| cells(row, table)).collect()
+        let cell = |row, at| Ok(Column::of_postgresql(row, at)?.to_cell());
+        let cells = |row| (0..table.columns().len()).map(|at| cell(row, at)).collect();
+        rows.iter().map(cells).collect()
     }
 
     fn history(&self) -> Result<History, CopyError> {
@@ -278,7 +281,7 @@ impl CopyTarget for PgEnd {
     fn put(&mut self, table: &Table, rows: &[Row], advance: &Advance<'_>) -> Result<(), CopyError> {
         let mut places = Vec::new();
         let mut columns: Vec<Value> = Vec::new();
-        for (at, (_, kind)) in table.columns.iter().enumerate() {
+        for (at, (_, kind)) in table.columns().iter().enumerate() {
             places.push(format!("${}::{}[]", at + 2, sql_type(*kind)));
             let cells = rows.iter().map(|row| row.get(at));
             columns.push(match kind {
@@ -376,27 +379,6 @@ fn sql_type(kind: ColumnKind) -> &'static str {
         ColumnKind::Number => "bigint",
         ColumnKind::Text | ColumnKind::Bytes => "bytea",
     }
-}
-
-fn value(cell: &Cell) -> Value {
-    match cell {
-        Cell::Null => Box::new(None::<i64>),
-        Cell::Number(number) => Box::new(*number),
-        Cell::Bytes(bytes) => Box::new(bytes.clone()),
-    }
-}
-
-fn cells(row: &PgRow, table: &Table) -> Result<Row, CopyError> {
-    let cell = |(at, (_, kind)): (usize, &(&str, ColumnKind))| {
-        Ok(match kind {
-            ColumnKind::Number => get::<Option<i64>>(row, at)?.map(Cell::Number),
-            ColumnKind::Text | ColumnKind::Bytes => {
-                get::<Option<Vec<u8>>>(row, at)?.map(Cell::Bytes)
-            }
-        }
-        .unwrap_or(Cell::Null))
-    };
-    table.columns.iter().enumerate().map(cell).collect()
 }
 
 fn get<'r, T: FromSql<'r>>(row: &'r PgRow, at: usize) -> Result<T, CopyError> {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params, params_from_iter};
 use stile_domain::records::problem::Problem;
 
@@ -11,6 +10,7 @@ use super::error::CopyError;
 use super::table::{Cell, ColumnKind, Key, Row, Table};
 use crate::records::PROGRESS_TABLE;
 use crate::records::copying::{self, CopiedRecord, IndexedByStream};
+use crate::sql::{Column, Value};
 
 /// A database of SQLite.
 pub(super) struct SqliteEnd(pub(super) Connection);
@@ -44,15 +44,21 @@ impl TableReader for SqliteEnd {
             table.name
         );
         let mut values = Vec::new();
-        for (cell, (_, kind)) in after.iter().flat_map(|key| &key.0).zip(table.columns) {
+        for (cell, (_, kind)) in after.iter().flat_map(|key| &key.0).zip(table.columns()) {
             values.push(value(cell, *kind)?);
         }
         let mut query = self.0.prepare_cached(&text)?;
         let mut rows = query.query(params_from_iter(values))?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            let cells = (0..table.columns.len()).map(|at| Ok(cell(row.get_ref(at)?)));
-            found.push(cells.collect::<rusqlite::Result<Row>>()?);
+            // All texts are bytes here.
+            let cell = |at| {
+                Ok(match Column::of_sqlite(row.get_ref(at)?).map_err(Problem::from)? {
+                    Column::Text(text) => Cell::Bytes(text.as_bytes().to_vec()),
+                    column => column.to_cell(),
+                })
+            };
+            found.push((0..table.columns().len()).map(cell).collect::<Result<Row, CopyError>>()?);
         }
         Ok(found)
     }
@@ -122,14 +128,14 @@ impl CopyTarget for SqliteEnd {
     }
 
     fn put(&mut self, table: &Table, rows: &[Row], advance: &Advance<'_>) -> Result<(), CopyError> {
-        let marks = vec!["?"; table.columns.len()].join(", ");
+        let marks = vec!["?"; table.columns().len()].join(", ");
         let columns = table.column_list();
         let text = format!("INSERT INTO {} ({columns}) VALUES ({marks})", table.name);
         self.write(|transaction| {
             let mut insert = transaction.prepare_cached(&text)?;
             for row in rows {
                 let mut values = Vec::new();
-                for (cell, (_, kind)) in row.iter().zip(table.columns) {
+                for (cell, (_, kind)) in row.iter().zip(table.columns()) {
                     values.push(value(cell, *kind)?);
                 }
                 insert.execute(params_from_iter(values))?;
@@ -206,24 +212,13 @@ fn move_mark(
     }
 }
 
-fn cell(value: ValueRef<'_>) -> Cell {
-    match value {
-        ValueRef::Null => Cell::Null,
-        ValueRef::Integer(number) => Cell::Number(number),
-        // No column holds fractions. Should one ever, its bits are compared and copied nowhere.
-        ValueRef::Real(number) => Cell::Bytes(number.to_be_bytes().to_vec()),
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
-    }
-}
-
-fn value(cell: &Cell, kind: ColumnKind) -> Result<Value, CopyError> {
-    Ok(match cell {
-        Cell::Null => Value::Null,
-        Cell::Number(number) => Value::Integer(*number),
-        Cell::Bytes(bytes) if kind == ColumnKind::Text => {
-            let text = String::from_utf8(bytes.clone());
+/// Returns a value for a column: bytes that PostgreSQL keeps of a text are a text again.
+fn value(cell: &Cell, kind: ColumnKind) -> Result<Value<'_>, CopyError> {
+    Ok(match cell.bytes() {
+        Some(bytes) if kind == ColumnKind::Text => {
+            let text = std::str::from_utf8(bytes);
             Value::Text(text.map_err(|_| CopyError::Problem(Problem::Corrupt))?)
         }
-        Cell::Bytes(bytes) => Value::Blob(bytes.clone()),
+        _ => cell.as_value(),
     })
 }

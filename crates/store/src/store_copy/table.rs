@@ -3,7 +3,12 @@
 //! All texts are bytes here, since PostgreSQL keeps them as bytes. Both engines order numbers by
 //! size and bytes one by one, so the rows of equal tables come in the same order.
 
+use std::sync::OnceLock;
+
 use ring::digest::{Context, SHA256};
+
+use crate::records::copying::CREATION;
+pub(crate) use crate::sql::Cell;
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +25,7 @@ pub(crate) enum ColumnKind {
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
-    /// The columns; those of the key come first.
-    pub(crate) columns: &'static [(&'static str, ColumnKind)],
+    columns: OnceLock<Vec<(&'static str, ColumnKind)>>,
     /// The number of columns that the key has.
     pub(crate) key: usize,
     /// The tables whose rows this table names.
@@ -31,30 +35,48 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// Describes a table whose rows belong to one person each.
+    pub(crate) const fn new(
+        name: &'static str,
+        key: usize,
+        names_rows_of: &'static [&'static str],
+    ) -> Self {
+        Self { name, columns: OnceLock::new(), key, names_rows_of, is_shared: false }
+    }
+
+    /// Describes a table whose rows belong to no person alone on PostgreSQL.
+    pub(crate) const fn shared(name: &'static str, key: usize) -> Self {
+        Self { name, columns: OnceLock::new(), key, names_rows_of: &[], is_shared: true }
+    }
+
+    /// Returns the columns as the schema in SQLite has them; those of the key come first.
+    pub(crate) fn columns(&self) -> &[(&'static str, ColumnKind)] {
+        self.columns.get_or_init(|| columns_of(self.name))
+    }
+
     /// Returns the names of all columns, with commas between them.
     pub(crate) fn column_list(&self) -> String {
-        let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = self.columns().iter().map(|(name, _)| *name).collect();
         names.join(", ")
     }
 
     /// Returns the names of the columns of the key, with commas between them.
     pub(crate) fn key_list(&self) -> String {
-        let names: Vec<&str> = self.columns.iter().take(self.key).map(|(name, _)| *name).collect();
+        let names: Vec<&str> =
+            self.columns().iter().take(self.key).map(|(name, _)| *name).collect();
         names.join(", ")
+    }
+
+    /// Returns the value of a column in a row; `None` if there is no such column.
+    pub(crate) fn cell<'r>(&self, row: &'r [Cell], column: &str) -> Option<&'r Cell> {
+        let at = self.columns().iter().position(|(name, _)| *name == column)?;
+        row.get(at)
     }
 
     /// Returns the key of a row.
     pub(crate) fn key_of(&self, row: &[Cell]) -> Key {
         Key(row.iter().take(self.key).cloned().collect())
     }
-}
-
-/// One value of a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Cell {
-    Null,
-    Number(i64),
-    Bytes(Vec<u8>),
 }
 
 impl Cell {
@@ -66,7 +88,8 @@ impl Cell {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Null => 0,
-            Self::Number(_) => 8,
+            Self::Integer(_) => 8,
+            Self::Text(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
         }
     }
@@ -74,34 +97,55 @@ impl Cell {
     /// Returns the number; `None` for anything else.
     pub(crate) fn number(&self) -> Option<i64> {
         match self {
-            Self::Number(number) => Some(*number),
+            Self::Integer(number) => Some(*number),
             _ => None,
         }
     }
 
-    /// Returns the bytes; `None` for anything else.
+    /// Returns the bytes, also of a text; `None` for anything else.
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         match self {
+            Self::Text(text) => Some(text.as_bytes()),
             Self::Bytes(bytes) => Some(bytes),
             _ => None,
         }
     }
 
-    /// Passes the value to `take`, so that no two lists of values give the same bytes.
+    /// Passes the value to `take`, so that no two lists of values give the same bytes. A text is
+    /// its bytes.
     fn encode(&self, take: &mut dyn FnMut(&[u8])) {
         match self {
             Self::Null => take(&[Self::NULL]),
-            Self::Number(number) => {
+            Self::Integer(number) => {
                 take(&[Self::NUMBER]);
                 take(&number.to_be_bytes());
             }
-            Self::Bytes(bytes) => {
+            Self::Text(_) | Self::Bytes(_) => {
+                let bytes = self.bytes().unwrap_or_default();
                 take(&[Self::BYTES]);
                 take(&(bytes.len() as u64).to_be_bytes());
                 take(bytes);
             }
         }
     }
+}
+
+/// Reads the columns of a table from the text that makes the tables in SQLite: a line for each.
+fn columns_of(table: &str) -> Vec<(&'static str, ColumnKind)> {
+    let begin = format!("CREATE TABLE {table} (");
+    let lines = CREATION.lines().skip_while(|line| *line != begin).skip(1);
+    let column = |line: &'static str| {
+        let (name, rest) = line.trim().split_once(' ')?;
+        let kind = match rest.split([' ', ',']).next()? {
+            "INTEGER" => ColumnKind::Number,
+            "TEXT" => ColumnKind::Text,
+            "BLOB" => ColumnKind::Bytes,
+            // A comment, or a key of several columns.
+            _ => return None,
+        };
+        Some((name, kind))
+    };
+    lines.take_while(|line| !line.starts_with(')')).filter_map(column).collect()
 }
 
 /// The values of a row, in the order of the columns.
@@ -129,7 +173,7 @@ impl Key {
                 Cell::NULL => (Cell::Null, rest),
                 Cell::NUMBER => {
                     let (number, rest) = rest.split_first_chunk()?;
-                    (Cell::Number(i64::from_be_bytes(*number)), rest)
+                    (Cell::Integer(i64::from_be_bytes(*number)), rest)
                 }
                 Cell::BYTES => {
                     let (length, rest) = rest.split_first_chunk()?;
@@ -191,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_key_decodes_to_what_it_was_and_cut_bytes_to_nothing() {
-        let key = Key(vec![Cell::Bytes(b"a\0b".to_vec()), Cell::Null, Cell::Number(-7)]);
+        let key = Key(vec![Cell::Bytes(b"a\0b".to_vec()), Cell::Null, Cell::Integer(-7)]);
         let bytes = key.encode();
         assert_eq!(Key::decode(&bytes).as_ref(), Some(&key));
         assert_eq!(Key::decode(&bytes[..bytes.len() - 1]), None);

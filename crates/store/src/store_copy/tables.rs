@@ -3,7 +3,6 @@
 //! `tokens`, the index of searches, is not among them: the copy makes it anew. `history` has one
 //! row, which each engine keeps in its own form.
 
-use super::table::ColumnKind::{Bytes, Number, Text};
 use super::table::Table;
 
 /// The tables whose rows decide what the index of searches holds.
@@ -11,106 +10,17 @@ pub(super) const INDEXED: [&str; 4] = ["streams", "records", "pieces", "tags"];
 
 /// All tables of records.
 pub(super) static TABLES: [Table; 11] = [
-    Table {
-        name: "connections",
-        columns: &[("id", Number), ("name", Text)],
-        key: 1,
-        names_rows_of: &[],
-        is_shared: false,
-    },
-    Table {
-        name: "streams",
-        columns: &[
-            ("id", Number),
-            ("connection", Number),
-            ("name", Text),
-            ("declaration", Text),
-            ("terms", Text),
-            ("revision", Number),
-        ],
-        key: 1,
-        names_rows_of: &["connections"],
-        is_shared: false,
-    },
-    Table {
-        name: "tags",
-        columns: &[("id", Number), ("stream", Number), ("field", Text)],
-        key: 1,
-        names_rows_of: &["streams"],
-        is_shared: false,
-    },
-    Table {
-        name: "records",
-        columns: &[
-            ("id", Number),
-            ("stream", Number),
-            ("key", Bytes),
-            ("emitted", Number),
-            ("ord", Bytes),
-            ("happened", Number),
-            ("body", Bytes),
-        ],
-        key: 1,
-        names_rows_of: &["streams"],
-        is_shared: false,
-    },
-    Table {
-        name: "pieces",
-        columns: &[("id", Number), ("text", Bytes)],
-        key: 1,
-        names_rows_of: &[],
-        is_shared: false,
-    },
-    Table {
-        name: "blobs",
-        columns: &[("id", Number), ("digest", Bytes), ("bytes", Number), ("put", Number)],
-        key: 1,
-        names_rows_of: &[],
-        is_shared: false,
-    },
-    Table {
-        name: "blob_pieces",
-        columns: &[("id", Number), ("data", Bytes)],
-        key: 1,
-        names_rows_of: &[],
-        is_shared: false,
-    },
-    Table {
-        name: "blob_uses",
-        columns: &[("digest", Bytes), ("media_type", Text), ("record", Number), ("field", Text)],
-        key: 4,
-        names_rows_of: &[],
-        is_shared: false,
-    },
-    Table {
-        name: "changes",
-        columns: &[
-            ("version", Number),
-            ("stream", Number),
-            ("key", Bytes),
-            ("at", Number),
-            ("record", Number),
-            ("emitted", Number),
-            ("body", Bytes),
-        ],
-        key: 1,
-        names_rows_of: &["streams"],
-        is_shared: false,
-    },
-    Table {
-        name: "grants",
-        columns: &[("id", Text), ("terms", Text), ("revoked", Number), ("bound", Text)],
-        key: 1,
-        names_rows_of: &[],
-        is_shared: false,
-    },
-    Table {
-        name: "seals",
-        columns: &[("id", Bytes), ("secret", Bytes), ("made", Number)],
-        key: 1,
-        names_rows_of: &[],
-        is_shared: true,
-    },
+    Table::new("connections", 1, &[]),
+    Table::new("streams", 1, &["connections"]),
+    Table::new("tags", 1, &["streams"]),
+    Table::new("records", 1, &["streams"]),
+    Table::new("pieces", 1, &[]),
+    Table::new("blobs", 1, &[]),
+    Table::new("blob_pieces", 1, &[]),
+    Table::new("blob_uses", 4, &[]),
+    Table::new("changes", 1, &["streams"]),
+    Table::new("grants", 1, &[]),
+    Table::shared("seals", 1),
 ];
 
 /// Returns these tables and all that name rows of them, directly or not.
@@ -128,6 +38,23 @@ pub(super) fn with_dependents(names: &[&'static str]) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::copying::CREATION;
+
+    #[test]
+    fn every_table_of_the_schema_that_is_not_made_anew_is_copied_with_all_its_columns() {
+        let made_anew = ["history", "field_indexes", "field_runs", "field_values"];
+        let schema = CREATION.split("CREATE TABLE ").skip(1);
+        let names = schema.filter_map(|table| table.split(' ').next());
+        let copied: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+        for name in names.filter(|name| !made_anew.contains(name)) {
+            assert!(copied.contains(&name), "{name}");
+        }
+        let columns =
+            |name: &str| TABLES.iter().find(|table| table.name == name).unwrap().column_list();
+        assert_eq!(columns("changes"), "version, stream, key, at, record, emitted, body");
+        assert_eq!(columns("blob_uses"), "digest, media_type, record, field");
+        assert_eq!(columns("blobs"), "id, digest, bytes, put");
+    }
 
     #[test]
     fn a_table_comes_after_those_that_it_names() {

@@ -18,7 +18,8 @@ use super::access::Access;
 use super::*;
 use crate::postgresql::DatabaseError;
 use crate::records::{IncomingRecord, Records, WriteBatch};
-use crate::state::{ACCESS_TABLES, AccessCell as Cell, TokenKey, TokenStore};
+use crate::sql::Cell;
+use crate::state::{ACCESS_TABLES, TokenKey, TokenStore};
 
 pub(super) const SMALL: StepSize = StepSize { rows: 3, bytes: 1 << 20 };
 

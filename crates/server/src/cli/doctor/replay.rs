@@ -13,6 +13,7 @@ use super::{Finding, FindingGrade};
 use crate::cli::process::block_on;
 use crate::cli::settings_files::http_client;
 use crate::config::Config;
+use crate::mcp::revisions::NEWEST_WITH_SESSIONS;
 use crate::outbound::{OutboundClient, OutboundError, OutboundLimits, OutboundResponse};
 
 const LIMITS: OutboundLimits =
@@ -20,7 +21,6 @@ const LIMITS: OutboundLimits =
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The step that fails if nothing answers.
 pub(super) const REACH: &str = "reach";
-const REVISION: &str = "2025-11-25";
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
@@ -30,7 +30,7 @@ fn request(id: u32, method: &str, params: Value) -> Value {
 
 fn initialize() -> Value {
     let client = json!({ "name": "stile-doctor", "version": env!("CARGO_PKG_VERSION") });
-    let params = json!({ "protocolVersion": REVISION, "capabilities": {}, "clientInfo": client });
+    let params = json!({ "protocolVersion": NEWEST_WITH_SESSIONS, "capabilities": {}, "clientInfo": client });
     request(1, "initialize", params)
 }
 
@@ -155,7 +155,7 @@ impl Http<'_> {
         if let Some(session) = started.headers.get(&SESSION) {
             headers.insert(SESSION, session.clone());
         }
-        headers.insert(VERSION, HeaderValue::from_static(REVISION));
+        headers.insert(VERSION, HeaderValue::from_static(NEWEST_WITH_SESSIONS));
         self.post(&uri, &headers, &initialized()).await?;
         let listed = self.post(&uri, &headers, &request(2, "tools/list", json!({}))).await?;
         let (finding, tools) = judged_list(&message(&listed))?;

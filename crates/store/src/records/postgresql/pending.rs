@@ -11,7 +11,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
 use crate::postgresql::{TenantConnection, TenantSql, params, tenant_sql};
-use crate::records::port::{NewBlobUse, NewRecord};
+use crate::records::port::{NewBlobUse, NewRecord, RecordState};
 use crate::records::tagged_tokens::TaggedTokens;
 
 /// The rows and the bytes after which they are written.
@@ -77,7 +77,8 @@ struct PendingUse {
 }
 
 impl State {
-    fn new(order_key: Option<&[u8]>, happened: Option<i64>, body: &[u8]) -> Self {
+    fn new(state: &RecordState<'_>) -> Self {
+        let RecordState { order_key, happened, body } = *state;
         Self { order_key: order_key.map(<[u8]>::to_vec), happened, body: body.to_vec() }
     }
 }
@@ -90,10 +91,6 @@ impl Pending {
 
     pub(super) fn has_deleted_records(&self) -> bool {
         !self.deleted.is_empty()
-    }
-
-    pub(super) fn has_blob_uses(&self) -> bool {
-        !self.uses.is_empty()
     }
 
     /// Returns whether a record gets a use of a blob.
@@ -128,22 +125,16 @@ impl Pending {
     }
 
     pub(super) fn insert_record(&mut self, number: i64, record: &NewRecord<'_>) {
-        let NewRecord { stream, key, emitted, order_key, happened, body } = *record;
-        self.count(1, key.len() + body.len());
-        let (key, state) = (key.as_bytes().to_vec(), State::new(order_key, happened, body));
+        let NewRecord { stream, key, emitted, state } = *record;
+        self.count(1, key.len() + state.body.len());
+        let (key, state) = (key.as_bytes().to_vec(), State::new(&state));
         self.numbers.insert((stream, key.clone()), number);
         self.records.insert(number, PendingRecord { stream, key, emitted: emitted.0, state });
     }
 
-    pub(super) fn update_record(
-        &mut self,
-        record: i64,
-        order_key: Option<&[u8]>,
-        happened: Option<i64>,
-        body: &[u8],
-    ) {
-        self.count(1, body.len());
-        let state = State::new(order_key, happened, body);
+    pub(super) fn update_record(&mut self, record: i64, state: &RecordState<'_>) {
+        self.count(1, state.body.len());
+        let state = State::new(state);
         match self.records.get_mut(&record) {
             Some(new) => new.state = state,
             None => drop(self.updates.insert(record, state)),

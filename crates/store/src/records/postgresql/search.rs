@@ -5,11 +5,9 @@
 
 use stile_domain::records::problem::Problem;
 use stile_domain::records::tokenizer::SearchTerm;
-use tokio_postgres::Row;
 
-use super::read::{COLUMNS, PgSnapshot, Residue, Where, column, record_row};
+use super::read::{PgSnapshot, column};
 use crate::postgresql::{TenantSql, params, tenant_sql};
-use crate::records::model::{RecordRow, RecordSource};
 use crate::records::port::ReadIndex;
 
 /// The positions of a phrase's first token that are compared without a query for each row. Most
@@ -88,44 +86,6 @@ fn after_prefix(start: &str) -> Vec<u8> {
 }
 
 impl ReadIndex for PgSnapshot<'_> {
-    fn newest_record(&self, target: i64) -> Result<Option<(i64, i64)>, Problem> {
-        let sql = tenant_sql!(
-            "SELECT id, stream FROM records WHERE tenant = $1 AND id <= $2 \
-             ORDER BY id DESC LIMIT 1"
-        );
-        let row = self.first(&sql, params![target])?;
-        row.map(|row| Ok((column(&row, 0)?, column(&row, 1)?))).transpose()
-    }
-
-    fn stream_of(&self, record: i64) -> Result<Option<i64>, Problem> {
-        let sql = tenant_sql!("SELECT stream FROM records WHERE tenant = $1 AND id = $2");
-        let row = self.first(&sql, params![record])?;
-        row.map(|row| column(&row, 0)).transpose()
-    }
-
-    fn rows_of(&self, records: &[i64]) -> Result<Vec<(i64, RecordRow)>, Problem> {
-        let sql = tenant_sql!(" FROM records WHERE tenant = $1 AND id = ANY($2)")
-            .with_head(&format!("SELECT {COLUMNS}, stream"));
-        let rows = self.rows(&sql, params![records])?;
-        rows.iter().map(|row| Ok((column(row, 4)?, record_row(row)?))).collect()
-    }
-
-    fn visible_records(
-        &self,
-        source: &RecordSource,
-        limit: i64,
-    ) -> Result<Option<Vec<i64>>, Problem> {
-        self.numbers(source, "", limit)
-    }
-
-    fn unordered_records(
-        &self,
-        source: &RecordSource,
-        limit: i64,
-    ) -> Result<Option<Vec<i64>>, Problem> {
-        self.numbers(source, " AND ord IS NULL", limit)
-    }
-
     fn indexed_pieces(
         &self,
         term: &SearchTerm,
@@ -164,41 +124,6 @@ impl ReadIndex for PgSnapshot<'_> {
         let mut all = vec![];
         all.extend_from_slice(params![tag, first, last]);
         all.extend(values.iter().map(|value| value as &(dyn tokio_postgres::types::ToSql + Sync)));
-        self.first(&sql, &all)?.map(|row| column(&row, 0)).transpose()
-    }
-}
-
-impl PgSnapshot<'_> {
-    fn numbers(
-        &self,
-        source: &RecordSource,
-        bounds: &str,
-        limit: i64,
-    ) -> Result<Option<Vec<i64>>, Problem> {
-        let residue = Residue::new(source, &[]);
-        let most = usize::try_from(limit).unwrap_or(usize::MAX);
-        let mut records: Vec<i64> = Vec::new();
-        if residue.is_empty() {
-            let mut filter = Where::visible(source);
-            filter.end(bounds);
-            filter.and(" LIMIT ?", limit.saturating_add(1));
-            let rows: Vec<Row> = self.filtered("SELECT id FROM records WHERE ", &filter)?;
-            records = rows.iter().map(|row| column(row, 0)).collect::<Result<_, _>>()?;
-        } else {
-            self.each_visible(source, residue, &mut |row, _| {
-                records.push(row.number);
-                Ok(records.len() <= most)
-            })?;
-            if !bounds.is_empty() {
-                let timed = self.rows_of(&records)?;
-                records = timed
-                    .into_iter()
-                    .filter(|(_, row)| row.order_key.is_none())
-                    .map(|(_, row)| row.number)
-                    .collect();
-            }
-        }
-        records.sort_unstable();
-        Ok((records.len() <= most).then_some(records))
+        self.rows(&sql, &all)?.first().map(|row| column(row, 0)).transpose()
     }
 }

@@ -71,7 +71,7 @@ impl<'s> MatchFinder<'s> {
         let mut tags = Vec::new();
         let mut visible = Vec::new();
         for source in sources {
-            let mut own = view.snapshot.tags(source)?;
+            let mut own = view.snapshot.tags(source.id)?;
             own.retain(|field, _| source.searches(field));
             tags.push(own);
             // A query about one of the granted keys costs as much as one about all of them.

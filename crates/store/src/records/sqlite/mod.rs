@@ -10,12 +10,8 @@ mod blobs;
 mod changes;
 #[cfg(test)]
 mod damage;
-mod error;
 mod field_values;
 mod functions;
-mod guessed_texts;
-#[cfg(test)]
-pub(super) mod older_grants;
 mod read;
 mod schema;
 mod search;
@@ -38,10 +34,12 @@ use super::model::{PROGRESS_TABLE, RecordsError};
 use super::port::{RowWriter, Snapshot};
 use super::seal::{SealKey, Seals};
 use crate::read_limit::{MAX_READERS, ReadLimit};
-use crate::state::{StateDir, copy_before_migration, create_private, lock_database, sync_folder};
+use crate::sql::sqlite_problem;
+use crate::state::{Migration, StateDir, create_private, lock_database, sync_folder};
 
-use error::problem;
 use read::SqliteSnapshot;
+pub(super) use schema::CREATION;
+use schema::SCHEMA;
 pub(super) use write::SqliteWriter;
 
 pub(super) const NAME: &str = "records.db";
@@ -76,9 +74,8 @@ const TOKENS: i64 = 16 << 20;
 /// once.
 const BULK_BATCH: usize = 50_000;
 
-/// Begins a new history in a database without a lineage: a new one, one of an older version, or one
-/// restored from a backup. The state at a client's last sync may have had other contents under the
-/// same numbers.
+/// Begins a new history in a database without a lineage: a new one, or one restored from a backup.
+/// The state at a client's last sync may have had other contents under the same numbers.
 const DRAW_LINEAGE: &str = "UPDATE history SET lineage = randomblob(16) WHERE lineage IS NULL";
 
 /// The database in its file.
@@ -105,29 +102,14 @@ impl Sqlite {
         let _queue =
             lock_database(&path).map_err(|(doing, error)| failed_io(doing, &path, error))?;
         let mut writer = opened(&path, || open_to_write(&path))?;
-        if let Some(version) = opened(&path, || schema::outdated(&writer))? {
-            opened(&path, || copy_before_migration(&writer, &path, version))?;
-        }
-        let migration = opened(&path, || schema::migrate(&mut writer))?;
-        match migration {
-            schema::Migration::Done => {}
-            schema::Migration::Foreign => return Err(RecordsError::Damaged { path }),
-            schema::Migration::Newer => return Err(RecordsError::Newer { path }),
-        }
+        opened(&path, || SCHEMA.copy_older(&writer, &path))?;
+        migrate(&mut writer, &path)?;
         if opened(&path, || writer.table_exists(None, PROGRESS_TABLE))? {
             return Err(RecordsError::HalfCopied);
         }
         // Last, so that another program's database stays as it was.
         opened(&path, || writer.pragma_update(None, "journal_mode", "WAL"))?;
         opened(&path, || writer.execute(DRAW_LINEAGE, []))?;
-        loop {
-            match guessed_texts::index_some(&mut writer, now, guessed_texts::STEP) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(Problem::Corrupt) => return Err(RecordsError::Damaged { path }),
-                Err(problem) => return Err(RecordsError::NotUpgraded { problem }),
-            }
-        }
         let keys = opened(&path, || seal_keys(&mut writer, now))?.ok_or(RecordsError::Random)?;
         let seals = Seals::new(keys).map_err(|_| RecordsError::Random)?;
         let readers = Readers { idle: Mutex::new((Vec::new(), 0)), returned: Condvar::new() };
@@ -147,11 +129,7 @@ impl Sqlite {
         let _queue =
             lock_database(&path).map_err(|(doing, error)| failed_io(doing, &path, error))?;
         let mut writer = opened(&path, || open_to_write(&path))?;
-        match opened(&path, || schema::migrate(&mut writer))? {
-            schema::Migration::Done => {}
-            schema::Migration::Foreign => return Err(RecordsError::Damaged { path }),
-            schema::Migration::Newer => return Err(RecordsError::Newer { path }),
-        }
+        migrate(&mut writer, &path)?;
         opened(&path, || writer.pragma_update(None, "journal_mode", "WAL"))?;
         Ok(writer)
     }
@@ -169,13 +147,13 @@ impl Sqlite {
         let mut reader = self.readers.borrow(&self.path)?;
         let connection = reader.connection_mut()?;
         // From the first query on, the transaction sees one moment. It never writes.
-        connection.execute_batch("BEGIN").map_err(problem)?;
+        connection.execute_batch("BEGIN").map_err(sqlite_problem)?;
         let limit = limit.clone();
         let is_reached = move || limit.is_reached();
-        connection.progress_handler(STEPS_PER_CHECK, Some(is_reached)).map_err(problem)?;
+        connection.progress_handler(STEPS_PER_CHECK, Some(is_reached)).map_err(sqlite_problem)?;
         let done = read(&SqliteSnapshot::new(connection));
-        connection.progress_handler(0, None::<fn() -> bool>).map_err(problem)?;
-        connection.execute_batch("ROLLBACK").map_err(problem)?;
+        connection.progress_handler(0, None::<fn() -> bool>).map_err(sqlite_problem)?;
+        connection.execute_batch("ROLLBACK").map_err(sqlite_problem)?;
         reader.give_back();
         done
     }
@@ -186,26 +164,27 @@ impl Sqlite {
         write: impl FnOnce(&dyn RowWriter) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let mut writer = lock(&self.writer);
-        let transaction =
-            writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(problem)?;
+        let transaction = writer
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(sqlite_problem)?;
         let done = write(&SqliteWriter::new(&transaction))?;
-        transaction.commit().map_err(problem)?;
+        transaction.commit().map_err(sqlite_problem)?;
         Ok(done)
     }
 
     /// Gives the writer more memory. Returns how many records a batch should have.
     pub(super) fn begin_bulk_load(&self) -> Result<usize, Problem> {
         let writer = lock(&self.writer);
-        resize(&writer, BULK_CACHE, BULK_LOG_PAGES).map_err(problem)?;
-        gather_tokens(&writer, BULK_TOKENS).map_err(problem)?;
+        resize(&writer, BULK_CACHE, BULK_LOG_PAGES).map_err(sqlite_problem)?;
+        gather_tokens(&writer, BULK_TOKENS).map_err(sqlite_problem)?;
         Ok(BULK_BATCH)
     }
 
     /// Gives back the memory.
     pub(super) fn end_bulk_load(&self) -> Result<(), Problem> {
         let writer = lock(&self.writer);
-        resize(&writer, WRITER_CACHE, LOG_PAGES).map_err(problem)?;
-        gather_tokens(&writer, TOKENS).map_err(problem)
+        resize(&writer, WRITER_CACHE, LOG_PAGES).map_err(sqlite_problem)?;
+        gather_tokens(&writer, TOKENS).map_err(sqlite_problem)
     }
 
     /// Returns the path of another file in the folder of the database.
@@ -253,7 +232,7 @@ impl Sqlite {
         let reader = self.readers.borrow(&self.path)?;
         let check = "PRAGMA quick_check(1)";
         let result: String =
-            reader.connection()?.query_row(check, [], |row| row.get(0)).map_err(problem)?;
+            reader.connection()?.query_row(check, [], |row| row.get(0)).map_err(sqlite_problem)?;
         reader.give_back();
         if result == "ok" { Ok(()) } else { Err(Problem::Corrupt) }
     }
@@ -279,7 +258,7 @@ impl Readers {
         if borrowed.connection.is_none() {
             guard.1 += 1;
             drop(guard);
-            borrowed.connection = Some(open_to_read(path).map_err(problem)?);
+            borrowed.connection = Some(open_to_read(path).map_err(sqlite_problem)?);
         }
         Ok(borrowed)
     }
@@ -316,6 +295,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn failed_io(doing: &'static str, path: &Path, error: io::Error) -> RecordsError {
     RecordsError::Io { doing, path: path.to_owned(), error }
+}
+
+fn migrate(writer: &mut Connection, path: &Path) -> Result<(), RecordsError> {
+    match opened(path, || SCHEMA.migrate(writer))? {
+        Migration::Done => Ok(()),
+        Migration::Foreign => Err(RecordsError::Damaged { path: path.to_owned() }),
+        Migration::Newer => Err(RecordsError::Newer { path: path.to_owned() }),
+    }
 }
 
 fn opened<T>(path: &Path, open: impl FnOnce() -> rusqlite::Result<T>) -> Result<T, RecordsError> {

@@ -1,5 +1,4 @@
-//! Tests of rows of tokens: the one that the short texts of a record share, and those of earlier
-//! versions, which had one for each text.
+//! Tests of the row of tokens that the short texts of a record share.
 
 use rusqlite::Connection;
 use stile_domain::records::identifiers::RecordKey;
@@ -10,11 +9,9 @@ use stile_domain::records::tokenizer::ParsedQuery;
 use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::NAME;
-use super::guessed_texts::tests::{fresh, opened_older, records};
 use super::tests::{Rig, incoming, name, permits, rig};
 use crate::records::model::TargetStream;
 use crate::records::write::WriteBatch;
-use crate::records::write::redeclare::tests::contents_of_any_rows;
 use crate::records::{RecordSearchQuery, RecordsView, SearchOrder};
 
 fn fields(texts: &[(&str, &str)]) -> RecordFields {
@@ -37,14 +34,6 @@ fn upsert(rig: &Rig, key: &str, fields: &RecordFields) {
     });
 }
 
-fn redeclare(rig: &Rig, searchable: &[&str]) {
-    write(rig, |batch, target| {
-        let searchable = searchable.iter().map(|&name| name.to_owned()).collect();
-        let indexed = IndexedFields { searchable, ..target.indexed.clone() };
-        batch.redeclare(target, "{}", &indexed).map(drop)
-    });
-}
-
 /// Returns the keys, fields and ranges that a search finds.
 fn found(rig: &Rig, text: &str) -> Vec<String> {
     let is_field = |name: &str| ["title", "body", "note", "a", "b", "c"].contains(&name);
@@ -62,97 +51,6 @@ fn found(rig: &Rig, text: &str) -> Vec<String> {
         Ok(page.hits.iter().map(|hit| format!("{} {:?}", hit.row.key, hit.matches)).collect())
     };
     rig.records.read(&permits().1, Instant(1), find).unwrap()
-}
-
-const SEARCHES: [&str; 14] = [
-    "ferns",
-    "fern*",
-    "ferns -x",
-    "-tall ferns",
-    "water ferns",
-    "\"water the ferns\"",
-    "\"tall ferns tall\"",
-    "\"garden water\"",
-    "title:garden",
-    "body:garden",
-    "title:garden note:x",
-    "plain",
-    "\"after the strand\" title:strand",
-    "genome tall",
-];
-
-/// What happens to the records of a store.
-type Change = (&'static str, fn(&Rig));
-
-const CHANGES: [Change; 8] = [
-    ("nothing", |_| ()),
-    ("one short text changes", |rig| {
-        let texts =
-            [("id", "plain"), ("title", "yard"), ("body", "water the ferns"), ("note", "x")];
-        upsert(rig, "plain", &fields(&texts));
-    }),
-    ("a short text goes", |rig| {
-        upsert(rig, "plain", &fields(&[("id", "plain"), ("body", "water the ferns")]));
-    }),
-    ("the first short text gets long", |rig| {
-        let long = "plain ferns ".repeat(3000);
-        let texts =
-            [("title", long.as_str()), ("id", "plain"), ("body", "the yard"), ("note", "x")];
-        upsert(rig, "plain", &fields(&texts));
-    }),
-    ("a long text gets short", |rig| {
-        let texts = [("id", "long"), ("title", "genome"), ("body", "ACGT"), ("note", "tall ferns")];
-        upsert(rig, "long", &fields(&texts));
-    }),
-    ("only a long text changes", |rig| {
-        let mut texts = records().swap_remove(2).1;
-        texts[3].1 = FieldValue::Text("tall garden ferns ".repeat(900));
-        upsert(rig, "long", &texts);
-    }),
-    ("records go", |rig| {
-        write(rig, |batch, target| {
-            batch.delete(target, "plain")?;
-            batch.delete(target, "long").map(drop)
-        });
-    }),
-    ("the declaration changes", |rig| {
-        redeclare(rig, &["body", "note"]);
-        redeclare(rig, &["title", "note"]);
-        redeclare(rig, &["id", "title", "body", "note"]);
-    }),
-];
-
-#[test]
-fn a_store_with_a_row_for_each_text_is_searched_and_changed_like_a_new_one() {
-    for (what, change) in CHANGES {
-        let (older, fresh) = (opened_older(), fresh());
-        assert!(older.count("tokens") > fresh.count("tokens"), "the rows differ at first");
-        change(&older);
-        change(&fresh);
-        for search in SEARCHES {
-            assert_eq!(found(&older, search), found(&fresh, search), "{what}: {search}");
-        }
-        assert_eq!(contents_of_any_rows(&older), contents_of_any_rows(&fresh), "{what}");
-        for rig in [&older, &fresh] {
-            write(rig, |batch, target| {
-                records().iter().try_for_each(|(key, _)| batch.delete(target, key).map(drop))
-            });
-            assert_eq!(rig.count("tokens"), 0, "{what}: no row remains of deleted records");
-        }
-    }
-}
-
-#[test]
-fn searches_of_the_stored_records_find_what_they_say() {
-    let rig = opened_older();
-    let keys = |search: &str| -> Vec<String> {
-        let all = found(&rig, search);
-        all.iter().map(|hit| hit.split(' ').next().unwrap().to_owned()).collect()
-    };
-    assert_eq!(keys("ferns"), ["plain", "long"]);
-    assert_eq!(keys("\"water the ferns\""), ["plain"]);
-    assert_eq!(keys("title:garden -tall"), ["plain"]);
-    assert_eq!(keys("body:garden"), Vec::<String>::new());
 }
 
 #[test]

@@ -34,7 +34,11 @@ impl RecordsView<'_> {
         }
         let Some(stated) = stated else { return Ok(None) };
         let media_type = Some(stated).filter(|stated| agree && !stated.is_empty());
-        Ok(self.snapshot.blob(id)?.map(|(number, bytes)| Blob { number, bytes, media_type }))
+        Ok(self.snapshot.blob(id.digest())?.map(|(number, bytes)| Blob {
+            number,
+            bytes,
+            media_type,
+        }))
     }
 
     /// Reads at most `limit` bytes of a blob from the offset `start`, and at least one unless the

@@ -144,9 +144,6 @@ impl RecordSource {
             return Ok(false);
         };
         let happened = record_time(body, field).map_err(|_| Problem::Corrupt)?;
-        Ok(happened.is_some_and(|happened| {
-            time.since.is_none_or(|since| since <= happened)
-                && time.until.is_none_or(|until| happened < until)
-        }))
+        Ok(time.visible.shows(happened))
     }
 }

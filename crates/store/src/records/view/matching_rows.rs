@@ -14,8 +14,8 @@ use stile_domain::records::value_key::key_ranges;
 use crate::records::model::{RecordRow, RecordSource, Scan, ScanRange, ScanStart, SortOrder};
 use crate::records::port::Snapshot;
 
-/// The most records without index that are read beside it. Only a database of an earlier version,
-/// or a stream that was declared anew, has more of them.
+/// The most records without index that are read beside it. Only a stream that was
+/// declared anew, or a copied one, has more of them.
 const MOST_TAIL: i64 = 16_384;
 /// So few candidates are read without looking for fewer.
 const FEW: usize = 64;
@@ -72,7 +72,7 @@ impl MatchingRows {
         if conditions.is_empty() {
             return Ok(None);
         }
-        let Some(found) = snapshot.field_runs(source)? else { return Ok(None) };
+        let Some(found) = snapshot.field_runs(source.id)? else { return Ok(None) };
         let (index, runs) = (found.index, found.runs);
         if index.indexed == 0 || index.tail > MOST_TAIL {
             return Ok(None);

@@ -17,8 +17,8 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::WriteBatch;
-use crate::records::model::{StoredBlob, WriteRefusal, blob_piece_number as piece_number};
-use crate::records::port::{NewBlobUse, OldBlob};
+use crate::records::model::{OldBlob, StoredBlob, WriteRefusal, blob_piece_number as piece_number};
+use crate::records::port::NewBlobUse;
 
 /// How long a blob without a use is kept, in microseconds: a day.
 const UNUSED_KEPT: i64 = 24 * 60 * 60 * 1_000_000;
@@ -81,7 +81,7 @@ impl WriteBatch<'_> {
         let digest: [u8; 32] =
             context.finish().as_ref().try_into().map_err(|_| Problem::Corrupt)?;
         let stored = match self.rows.blob(&digest)? {
-            Some(stored) => {
+            Some((stored, _)) => {
                 self.drop_pieces(blob)?;
                 stored
             }
@@ -125,12 +125,15 @@ impl WriteBatch<'_> {
         record: i64,
         fields: Option<&RecordFields>,
     ) -> Result<(), Problem> {
-        let before = self.rows.blobs_used_by(record)?;
+        let before = match self.rows.uses_no_blob(record) {
+            true => Vec::new(),
+            false => self.rows.blobs_of(record)?,
+        };
         if !before.is_empty() {
             self.rows.delete_blob_uses(record)?;
         }
         fields.map_or(Ok(()), |fields| self.add_blob_uses(record, fields))?;
-        before.into_iter().try_for_each(|digest| self.drop_unused(&digest))
+        before.into_iter().try_for_each(|id| self.drop_unused(id.digest()))
     }
 
     fn drop_unused(&self, digest: &[u8; 32]) -> Result<(), Problem> {

@@ -6,7 +6,7 @@
 //!
 //! Short texts have one piece. An engine whose rows are expensive keeps those of a record in one
 //! row, under the number of the first. A token has the tag of its field, so no phrase and no
-//! search of one field takes a token of another. A row of an earlier version has one short text.
+//! search of one field takes a token of another.
 
 use std::collections::VecDeque;
 

@@ -16,7 +16,7 @@ use super::field_values::{ValueKeys, declared_fields, value_keys};
 use super::index::add_tokens;
 use super::{WriteBatch, assemble, order_and_time, parts};
 use crate::records::model::{IncomingRecord, TargetStream, UpsertOutcome, WriteRefusal};
-use crate::records::port::NewRecord;
+use crate::records::port::{NewRecord, RecordState};
 use crate::records::tagged_tokens::TaggedTokens;
 
 /// Prepares the records of one stream.
@@ -119,9 +119,11 @@ impl WriteBatch<'_> {
             stream: target.id,
             key: incoming.key.as_str(),
             emitted: incoming.emitted,
-            order_key: prepared.order_key.as_deref(),
-            happened: prepared.happened,
-            body: &prepared.body,
+            state: RecordState::new(
+                prepared.order_key.as_deref(),
+                prepared.happened,
+                &prepared.body,
+            ),
         };
         // An attempt to insert a key that is there costs a number, so it follows a new record only.
         let inserted = if self.expects_new { self.rows.insert_if_new(&new)? } else { None };

@@ -19,6 +19,7 @@ use stile_domain::records::value::FieldValue;
 use super::index::{Indexer, add_tokens, write_tokens};
 use super::{WriteBatch, is_short_text};
 use crate::records::model::TargetStream;
+use crate::records::port::RecordState;
 use crate::records::tagged_tokens::TaggedTokens;
 
 /// The number of keys that one query reads.
@@ -75,12 +76,7 @@ impl WriteBatch<'_> {
     }
 
     /// Indexes a record by the declaration `new`, which was stored under `old`.
-    pub(in crate::records) fn reindex(
-        &self,
-        old: &TargetStream,
-        new: &TargetStream,
-        record: i64,
-    ) -> Result<(), Problem> {
+    fn reindex(&self, old: &TargetStream, new: &TargetStream, record: i64) -> Result<(), Problem> {
         let bytes = self.rows.body(record)?;
         let fields = self.moved_fields(record, &bytes, &old.indexed, &new.indexed)?;
         let mut short = fields.iter().filter(|field| field.is_short_text() && field.has_tokens());
@@ -120,7 +116,8 @@ impl WriteBatch<'_> {
                 .map_err(|_| Problem::Corrupt)?
                 .map(|instant| instant.0),
         };
-        self.rows.update_record(record, order.as_deref(), happened, &writer.finish())
+        let body = writer.finish();
+        self.rows.update_record(record, &RecordState::new(order.as_deref(), happened, &body))
     }
 
     /// Writes the index of a record that has none, as its declaration wants it.
@@ -183,9 +180,7 @@ impl WriteBatch<'_> {
     ) -> Result<Vec<MovedField<'a>>, Problem> {
         let mut next = 0;
         let mut fields = Vec::new();
-        let body = RecordBody::new(bytes);
-        let guessed = body.guessed_fields().map_err(|_| Problem::Corrupt)?;
-        for entry in body.entries() {
+        for entry in RecordBody::new(bytes).entries() {
             let stored = entry.map_err(|_| Problem::Corrupt)?;
             let entry = BodyField { binary: self.is_binary(record, &stored, old, new)?, ..stored };
             let is_text = matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_));
@@ -197,9 +192,8 @@ impl WriteBatch<'_> {
                 return Problem::refuse("query.search.lexical_fields", message);
             }
             next += u16::from(slot.is_some());
-            let had_tokens = is_text && !stored.binary && !guessed.contains(entry.name);
-            let was_searchable =
-                had_tokens && entry.slot.is_some() && old.searchable.contains(entry.name);
+            let had_tokens = is_text && !stored.binary && entry.slot.is_some();
+            let was_searchable = had_tokens && old.searchable.contains(entry.name);
             let is_searchable = searchable && slot.is_some();
             fields.push(MovedField { entry, slot, was_searchable, is_searchable });
         }
@@ -392,26 +386,6 @@ pub(in crate::records) mod tests {
 
     /// Reads all that a query can read of the records of a database.
     pub(in crate::records) fn contents(rig: &Rig) -> Vec<String> {
-        contents_with(
-            rig,
-            "SELECT v.doc, v.offset, t.field, substr(v.term, instr(v.term, char(128))) \
-             FROM temp.v v JOIN tags t ON t.id = CAST(v.term AS INTEGER) ORDER BY 1, 2, 3, 4",
-        )
-    }
-
-    /// Reads the same, apart from which short texts share a row of tokens. Earlier versions wrote a
-    /// row for each.
-    pub(in crate::records) fn contents_of_any_rows(rig: &Rig) -> Vec<String> {
-        contents_with(
-            rig,
-            "SELECT v.doc >> 32, v.doc & 1048575, t.field, \
-             row_number() OVER (PARTITION BY v.doc, t.field ORDER BY v.offset), \
-             substr(v.term, instr(v.term, char(128))) \
-             FROM temp.v v JOIN tags t ON t.id = CAST(v.term AS INTEGER) ORDER BY 1, 3, 2, 4, 5",
-        )
-    }
-
-    fn contents_with(rig: &Rig, tokens: &str) -> Vec<String> {
         let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
         connection
             .execute_batch(
@@ -423,7 +397,8 @@ pub(in crate::records) mod tests {
         for query in [
             "SELECT id, CAST(key AS TEXT), hex(ord), happened, hex(body) FROM records ORDER BY id",
             "SELECT id, CAST(text AS TEXT) FROM pieces ORDER BY id",
-            tokens,
+            "SELECT v.doc, v.offset, t.field, substr(v.term, instr(v.term, char(128))) \
+             FROM temp.v v JOIN tags t ON t.id = CAST(v.term AS INTEGER) ORDER BY 1, 2, 3, 4",
         ] {
             let mut query = connection.prepare(query).unwrap();
             let columns = query.column_count();

@@ -5,15 +5,15 @@
 //! the database it reads the rest in the order of the file instead, which takes less time for each
 //! record, and sorts what matches. So a scan takes at most about twice the time of the better way.
 
-use rusqlite::params_from_iter;
 use stile_domain::records::problem::Problem;
 
-use super::super::error::problem;
-use super::{SqliteSnapshot, Where, record_row};
-use crate::records::model::{
-    RecordRow, RecordSource, Scan, ScanRange, ScanStart, SortOrder, TimeFilter,
-};
+use super::SqliteSnapshot;
+use crate::records::model::{RecordRow, RecordSource, Scan, ScanStart};
 use crate::records::port::{ReadLists, ScannedPart};
+use crate::records::rows::{
+    Filter, Rows as _, ScanParts, add_start, conditions_json, each_of_page, record_row,
+};
+use crate::sql::statement;
 
 /// A scan walks at least so many records by the index: so few that small tests do both.
 const LEAST_WALKED: i64 = 16;
@@ -54,18 +54,19 @@ impl SqliteSnapshot<'_> {
         if source.visibility.keys().is_some() {
             return Ok(false);
         }
-        let is_indexed = |time: &TimeFilter| time.field.is_none();
+        let door = self.door();
         let mut filter = match &source.visibility.time {
-            Some(time) if is_indexed(time) => Where::in_time(source),
-            _ => Where::stream(source),
+            Some(time) if time.field.is_none() => Filter::in_time(door, source, &[])?,
+            _ => Filter::stream(source),
         };
         let most = self.most_walked()?;
-        filter.values.push(Box::new(most));
-        let text =
-            format!("SELECT count(*) FROM (SELECT 1 FROM records WHERE {} LIMIT ?)", filter.text);
-        let mut query = self.prepare(&text)?;
-        let count: i64 =
-            query.query_row(params_from_iter(&filter.values), |row| row.get(0)).map_err(problem)?;
+        filter.and(" LIMIT ?)", most);
+        let mut count: i64 = 0;
+        let select = "SELECT count(*) FROM (SELECT 1 FROM records";
+        door.each_where(select, &filter.conditions, &mut |row| {
+            count = row.get(0)?;
+            Ok(false)
+        })?;
         Ok(count >= most)
     }
 
@@ -78,41 +79,38 @@ impl SqliteSnapshot<'_> {
         most: i64,
     ) -> Result<ScannedPart, Problem> {
         let mut found = Vec::new();
-        let conditions = Where::conditions_json(scan.conditions)?;
-        let (columns, bounds, order) = parts(scan);
-        let mut filter = Where::visible(source);
-        filter.text.push_str(bounds);
-        filter.add_start(scan);
-        filter.values.insert(0, Box::new(conditions));
-        let text = format!(
-            "SELECT id, key, emitted, {columns}, passes(body, ?) FROM records WHERE {} ORDER BY {order}",
-            filter.text
-        );
-        let mut query = self.prepare(&text)?;
-        let mut rows = query.query(params_from_iter(&filter.values)).map_err(problem)?;
-        let mut left = most;
-        while found.len() < scan.limit
-            && let Some(row) = rows.next().map_err(problem)?
-        {
+        let ScanParts { ord, bounds, order } = ScanParts::of(scan);
+        let mut filter = Filter::visible(self.door(), source, &[])?;
+        filter.end(bounds);
+        add_start(&mut filter, scan);
+        filter.end(&format!(" ORDER BY {order}"));
+        // The conditions of the request are a column, so that the walk counts what it skips. Their
+        // question mark is the first.
+        filter.conditions.put_first(conditions_json(scan.conditions)?);
+        let select = format!("SELECT id, key, emitted, {ord}, passes(body, ?) FROM records");
+        let (mut left, mut stopped_after) = (most, None);
+        self.door().each_where(&select, &filter.conditions, &mut |row| {
             left -= 1;
-            let passes: bool = row.get(4).map_err(problem)?;
+            let passes: bool = row.get(4)?;
             if !passes && left > 0 {
-                continue;
+                return Ok(true);
             }
-            let record = record_row(row).map_err(problem)?;
+            let record = record_row(row)?;
             if left <= 0 && found.len() + usize::from(passes) < scan.limit {
                 found.extend(passes.then(|| record.clone()));
-                return Ok(ScannedPart { rows: found, stopped_after: Some(record) });
+                stopped_after = Some(record);
+                return Ok(false);
             }
             found.extend(passes.then_some(record));
-        }
-        Ok(ScannedPart { rows: found, stopped_after: None })
+            Ok(found.len() < scan.limit)
+        })?;
+        Ok(ScannedPart { rows: found, stopped_after })
     }
 
     /// Returns how many records a scan walks by the index before it reads in the order of the file.
     fn most_walked(&self) -> Result<i64, Problem> {
-        let mut query = self.prepare("SELECT max(id) FROM records")?;
-        let last: Option<i64> = query.query_row([], |row| row.get(0)).map_err(problem)?;
+        let sql = statement!("SELECT max(id) FROM records WHERE tenant = $1");
+        let last = self.door().number(sql, &[])?;
         Ok((last.unwrap_or(0) / WALKED_PART).max(LEAST_WALKED))
     }
 
@@ -122,35 +120,13 @@ impl SqliteSnapshot<'_> {
         source: &RecordSource,
         scan: &Scan<'_>,
     ) -> Result<Vec<RecordRow>, Problem> {
-        let (columns, bounds, order) = parts(scan);
-        let mut filter = Where::visible(source);
-        filter.text.push_str(bounds);
-        filter.add_start(scan);
-        filter.conditions(scan.conditions)?;
-        filter.values.push(Box::new(i64::try_from(scan.limit).unwrap_or(i64::MAX)));
-        let text = format!(
-            "SELECT id, key, emitted, {columns} FROM {table} WHERE {} ORDER BY {order} LIMIT ?",
-            filter.text
-        );
-        let mut query = self.prepare(&text)?;
-        let rows = query.query_map(params_from_iter(&filter.values), record_row);
-        rows.and_then(Iterator::collect).map_err(problem)
-    }
-}
-
-/// Returns the column with the order key, the bounds and the order of a scan, in SQL.
-fn parts(scan: &Scan<'_>) -> (&'static str, &'static str, &'static str) {
-    let order = |ascending, descending| match scan.order {
-        SortOrder::Ascending => ascending,
-        SortOrder::Descending => descending,
-    };
-    let by_key = order("key ASC", "key DESC");
-    match scan.range {
-        ScanRange::Ordered => {
-            ("ord", " AND ord IS NOT NULL", order("ord ASC, key ASC", "ord DESC, key DESC"))
-        }
-        ScanRange::WithoutOrder => ("NULL", " AND ord IS NULL", by_key),
-        ScanRange::ByKey => ("NULL", "", by_key),
+        let filter = Filter::visible(self.door(), source, scan.conditions)?;
+        let mut rows = Vec::new();
+        each_of_page(self.door(), filter, table, scan, "", &mut |row| {
+            rows.push(record_row(row)?);
+            Ok(true)
+        })?;
+        Ok(rows)
     }
 }
 

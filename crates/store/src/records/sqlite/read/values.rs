@@ -1,13 +1,12 @@
 //! Reads of all records of a source: their number, and some fields of each.
 
-use rusqlite::params_from_iter;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
 
-use super::super::error::problem;
-use super::{SqliteSnapshot, Where, bytes};
+use super::SqliteSnapshot;
 use crate::records::model::RecordSource;
 use crate::records::port::{ReadFields, TakeFields};
+use crate::records::rows::{Filter, Rows as _, count_of};
 
 impl ReadFields for SqliteSnapshot<'_> {
     fn count_matching(
@@ -15,15 +14,9 @@ impl ReadFields for SqliteSnapshot<'_> {
         source: &RecordSource,
         conditions: &[Condition],
     ) -> Result<u64, Problem> {
-        let mut filter = Where::visible(source);
-        filter.conditions(conditions)?;
+        let filter = Filter::visible(self.door(), source, conditions)?;
         let by_file = !conditions.is_empty() && self.is_large(source)?;
-        let table = if by_file { "records NOT INDEXED" } else { "records" };
-        let mut query =
-            self.prepare(&format!("SELECT count(*) FROM {table} WHERE {}", filter.text))?;
-        let count: i64 =
-            query.query_row(params_from_iter(&filter.values), |row| row.get(0)).map_err(problem)?;
-        Ok(u64::try_from(count).unwrap_or_default())
+        count_of(self.door(), table(by_file), &filter)
     }
 
     fn field_values(
@@ -33,18 +26,14 @@ impl ReadFields for SqliteSnapshot<'_> {
         fields: &[&str],
         take: TakeFields<'_>,
     ) -> Result<(), Problem> {
-        let mut filter = Where::visible(source);
-        filter.conditions(conditions)?;
-        let table = if self.is_large(source)? { "records NOT INDEXED" } else { "records" };
-        let mut query =
-            self.prepare(&format!("SELECT id, body FROM {table} WHERE {}", filter.text))?;
-        let mut rows = query.query(params_from_iter(&filter.values)).map_err(problem)?;
-        while let Some(row) = rows.next().map_err(problem)? {
-            let entries = source.fields_of(bytes(row, 1)?, fields)?;
-            if !take(row.get(0).map_err(problem)?, &entries)? {
-                break;
-            }
-        }
-        Ok(())
+        let filter = Filter::visible(self.door(), source, conditions)?;
+        let select = format!("SELECT id, body FROM {}", table(self.is_large(source)?));
+        self.door().each_where(&select, &filter.conditions, &mut |row| {
+            take(row.get(0)?, &source.fields_of(row.get(1)?, fields)?)
+        })
     }
+}
+
+fn table(by_file: bool) -> &'static str {
+    if by_file { "records NOT INDEXED" } else { "records" }
 }

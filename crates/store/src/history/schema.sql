@@ -1,47 +1,65 @@
--- What each client keeps, so that bulk of one client takes no room from the others.
--- The class of a version is a rule of domain::history::retention.
+-- The tables of the history. What each client keeps is counted, so that bulk of one client takes no
+-- room from the others. The class of a version is a rule of domain::history::retention.
 
-ALTER TABLE changes ADD COLUMN share TEXT NOT NULL DEFAULT '';
-ALTER TABLE changes ADD COLUMN is_later INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE changes ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
-
-UPDATE changes SET
-    share = CASE
-        WHEN client IS NOT NULL THEN 'client ' || client
-        WHEN token IS NOT NULL THEN 'token ' || token
-        ELSE 'user ' || subject
-    END,
-    bytes = 300 + 2 * (length(CAST(path AS BLOB)) + length(CAST(coalesce(destination, '') AS BLOB)))
-        + length(CAST(coalesce(attributes, '') AS BLOB));
-UPDATE changes SET is_later = 1 WHERE before IS NOT NULL AND before = (
-    SELECT earlier.after FROM changes AS earlier
-    WHERE earlier.space = changes.space AND earlier.path = changes.path
-        AND earlier.share = changes.share AND earlier.kind <> 'moved'
-        AND earlier.number < changes.number
-    ORDER BY earlier.number DESC LIMIT 1
-);
-
--- The share that a version counts for, whether it is a first version, and the last change that
--- needs it.
-ALTER TABLE versions ADD COLUMN share TEXT NOT NULL DEFAULT '';
-ALTER TABLE versions ADD COLUMN is_first INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE versions ADD COLUMN last_change INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE versions ADD COLUMN last_path TEXT NOT NULL DEFAULT '';
-UPDATE versions SET
-    is_first = EXISTS (
-        SELECT 1 FROM changes WHERE version = versions.version AND is_later = 0
-    ),
-    share = coalesce((
-        SELECT share FROM changes WHERE version = versions.version ORDER BY is_later, number LIMIT 1
-    ), ''),
-    last_change = coalesce((
-        SELECT number FROM changes WHERE version = versions.version ORDER BY number DESC LIMIT 1
-    ), 0),
-    last_path = coalesce((
-        SELECT path FROM changes WHERE version = versions.version ORDER BY number DESC LIMIT 1
-    ), '');
+CREATE TABLE spaces (
+    space INTEGER PRIMARY KEY,
+    folder TEXT UNIQUE NOT NULL,
+    path TEXT NOT NULL
+) STRICT;
+CREATE TABLE changes (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    space INTEGER NOT NULL,
+    call INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    path TEXT NOT NULL,
+    destination TEXT,
+    before BLOB,
+    size_before INTEGER NOT NULL,
+    after BLOB,
+    version INTEGER,
+    tool TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    client TEXT,
+    token TEXT,
+    mode INTEGER,
+    attributes TEXT,
+    -- Whose room the version before takes, and whether the same client wrote that version.
+    share TEXT NOT NULL,
+    is_later INTEGER NOT NULL,
+    bytes INTEGER NOT NULL
+) STRICT;
+CREATE INDEX changes_by_path ON changes (space, path);
+CREATE INDEX changes_by_destination ON changes (space, destination)
+    WHERE destination IS NOT NULL;
+CREATE INDEX changes_by_version ON changes (version) WHERE version IS NOT NULL;
+CREATE TABLE versions (
+    version INTEGER PRIMARY KEY,
+    hash BLOB UNIQUE NOT NULL,
+    size INTEGER NOT NULL,
+    stored INTEGER NOT NULL,
+    file TEXT,
+    -- The share that the version counts for, whether it is a first version, and the last change
+    -- that needs it.
+    share TEXT NOT NULL,
+    is_first INTEGER NOT NULL,
+    last_change INTEGER NOT NULL DEFAULT 0,
+    last_path TEXT NOT NULL DEFAULT ''
+) STRICT;
 CREATE INDEX laters ON versions (last_change) WHERE is_first = 0;
 CREATE INDEX laters_of_file ON versions (last_path, share, last_change) WHERE is_first = 0;
+CREATE TABLE contents (
+    version INTEGER PRIMARY KEY,
+    bytes BLOB NOT NULL
+) STRICT;
+CREATE TABLE held (
+    name TEXT PRIMARY KEY NOT NULL,
+    path TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE settings (
+    name TEXT PRIMARY KEY NOT NULL,
+    value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 -- Room for a version that is being written to a file.
 CREATE TABLE reservations (
@@ -69,13 +87,6 @@ CREATE TABLE shares (
     firsts INTEGER NOT NULL DEFAULT 0,
     laters INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
-INSERT INTO shares (share, firsts, laters)
-    SELECT share, sum(firsts), sum(laters) FROM (
-        SELECT share, bytes AS firsts, 0 AS laters FROM changes
-        UNION ALL
-        SELECT share, CASE WHEN is_first THEN stored ELSE 0 END,
-            CASE WHEN is_first THEN 0 ELSE stored END FROM versions
-    ) GROUP BY share;
 
 CREATE TRIGGER changes_in AFTER INSERT ON changes BEGIN
     INSERT OR IGNORE INTO shares (share) VALUES (new.share);

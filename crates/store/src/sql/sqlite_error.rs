@@ -3,8 +3,8 @@
 use rusqlite::ErrorCode;
 use stile_domain::records::problem::Problem;
 
-/// Maps an error of the database to a problem. Logs an unexpected error with an incident number.
-pub(super) fn problem(error: rusqlite::Error) -> Problem {
+/// Maps an error of SQLite to a problem. Logs an unexpected error with an incident number.
+pub(crate) fn sqlite_problem(error: rusqlite::Error) -> Problem {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Problem::Busy,
         Some(ErrorCode::OperationInterrupted) => Problem::QueryTooBroad,

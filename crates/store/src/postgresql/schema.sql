@@ -1,0 +1,228 @@
+-- The tables of a database on PostgreSQL but for those of tokens and sign-in, which state/tables.sql
+-- has. postgresql/schema.rs says what the tables are for.
+CREATE TABLE tenants (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id text NOT NULL UNIQUE,
+    -- The SHA-256 of the issuer, a zero byte, and the subject.
+    subject bytea UNIQUE,
+    -- In microseconds since 1970.
+    made bigint NOT NULL,
+    -- 1 while a copy of the person's rows is under way. Such a tenant cannot be opened.
+    incomplete bigint NOT NULL DEFAULT 0
+);
+-- At most one tenant belongs to no subject.
+CREATE UNIQUE INDEX tenants_sole ON tenants ((true)) WHERE subject IS NULL;
+CREATE TABLE seals (
+    id bytea PRIMARY KEY,
+    secret bytea NOT NULL,
+    made bigint NOT NULL
+);
+-- The numbers of the last record and the last change of each tenant, which history they count in,
+-- and the time before which lines of the log may be gone, in microseconds since 1970.
+CREATE TABLE history (
+    tenant bigint PRIMARY KEY REFERENCES tenants (number),
+    records bigint NOT NULL,
+    changes bigint NOT NULL,
+    lineage bytea NOT NULL,
+    forgotten bigint NOT NULL
+);
+CREATE TABLE connections (
+    tenant bigint NOT NULL,
+    id bigint NOT NULL,
+    name bytea NOT NULL,
+    PRIMARY KEY (tenant, id),
+    UNIQUE (tenant, name)
+);
+CREATE TABLE streams (
+    tenant bigint NOT NULL,
+    id bigint NOT NULL,
+    connection bigint NOT NULL,
+    name bytea NOT NULL,
+    declaration bytea NOT NULL,
+    terms bytea NOT NULL,
+    revision bigint NOT NULL,
+    PRIMARY KEY (tenant, id),
+    UNIQUE (tenant, name, connection),
+    FOREIGN KEY (tenant, connection) REFERENCES connections (tenant, id)
+);
+CREATE TABLE records (
+    tenant bigint NOT NULL,
+    id bigint NOT NULL,
+    stream bigint NOT NULL,
+    key bytea NOT NULL,
+    emitted bigint NOT NULL,
+    ord bytea,
+    happened bigint,
+    body bytea NOT NULL,
+    PRIMARY KEY (tenant, id),
+    FOREIGN KEY (tenant, stream) REFERENCES streams (tenant, id)
+);
+CREATE UNIQUE INDEX records_by_key ON records (tenant, stream, key);
+-- Where PostgreSQL has no statistics yet, all indexes that begin with the same columns look alike.
+-- Those with a condition serve only queries that have the same condition.
+CREATE INDEX records_by_order ON records (tenant, stream, ord, key) WHERE ord IS NOT NULL;
+CREATE INDEX records_without_order ON records (tenant, stream, key) WHERE ord IS NULL;
+CREATE INDEX records_by_time ON records (tenant, stream, happened) WHERE happened IS NOT NULL;
+CREATE TABLE pieces (
+    tenant bigint NOT NULL,
+    id bigint NOT NULL,
+    text bytea NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+CREATE TABLE tags (
+    tenant bigint NOT NULL,
+    id bigint NOT NULL,
+    stream bigint NOT NULL,
+    field bytea NOT NULL,
+    PRIMARY KEY (tenant, id),
+    FOREIGN KEY (tenant, stream) REFERENCES streams (tenant, id)
+);
+CREATE UNIQUE INDEX tags_by_field ON tags (tenant, stream, sha256(field));
+CREATE TABLE tokens (
+    tenant bigint NOT NULL,
+    tag bigint NOT NULL,
+    token bytea NOT NULL,
+    number bigint NOT NULL,
+    positions int4[] NOT NULL,
+    PRIMARY KEY (tenant, tag, token, number)
+);
+CREATE INDEX tokens_by_piece ON tokens (tenant, number);
+CREATE TABLE grants (
+    tenant bigint NOT NULL,
+    id bytea NOT NULL,
+    terms bytea NOT NULL,
+    revoked bigint,
+    bound bytea,
+    PRIMARY KEY (tenant, id)
+);
+CREATE TABLE blobs (
+    tenant bigint NOT NULL,
+    id bigint NOT NULL,
+    digest bytea NOT NULL,
+    bytes bigint NOT NULL,
+    put bigint,
+    PRIMARY KEY (tenant, id),
+    UNIQUE (tenant, digest)
+);
+CREATE INDEX blobs_by_put ON blobs (tenant, put) WHERE put IS NOT NULL;
+CREATE TABLE blob_pieces (
+    tenant bigint NOT NULL,
+    id bigint NOT NULL,
+    data bytea NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+ALTER TABLE blob_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
+CREATE TABLE blob_uses (
+    tenant bigint NOT NULL,
+    digest bytea NOT NULL,
+    media_type bytea NOT NULL,
+    record bigint NOT NULL,
+    field bytea NOT NULL
+);
+CREATE UNIQUE INDEX blob_uses_once
+    ON blob_uses (tenant, digest, sha256(media_type), record, sha256(field));
+CREATE INDEX blob_uses_by_record ON blob_uses (tenant, record);
+CREATE TABLE changes (
+    tenant bigint NOT NULL,
+    version bigint NOT NULL,
+    stream bigint NOT NULL,
+    key bytea NOT NULL,
+    at bigint NOT NULL,
+    record bigint NOT NULL,
+    emitted bigint NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (tenant, version),
+    FOREIGN KEY (tenant, stream) REFERENCES streams (tenant, id)
+);
+CREATE INDEX changes_by_key ON changes (tenant, stream, key, version);
+CREATE INDEX changes_by_time ON changes (tenant, at);
+-- Only queries that also ask for `id > 0` may use this index.
+CREATE INDEX records_by_number ON records (tenant, stream, id) WHERE id > 0;
+CREATE TABLE field_indexes (
+    tenant bigint NOT NULL,
+    stream bigint NOT NULL,
+    fields bytea,
+    covered bigint NOT NULL,
+    indexed bigint NOT NULL,
+    tail bigint NOT NULL,
+    PRIMARY KEY (tenant, stream)
+);
+CREATE TABLE field_runs (
+    tenant bigint NOT NULL,
+    stream bigint NOT NULL,
+    run bigint NOT NULL,
+    records bigint NOT NULL,
+    PRIMARY KEY (tenant, stream, run)
+);
+CREATE TABLE field_values (
+    tenant bigint NOT NULL,
+    run bigint NOT NULL,
+    field bigint NOT NULL,
+    value bytea NOT NULL,
+    entries bytea NOT NULL,
+    PRIMARY KEY (tenant, run, field, value)
+);
+-- How far the copies of single people into this database are.
+CREATE TABLE person_copies (
+    tenant bigint NOT NULL,
+    name bytea NOT NULL,
+    last bytea,
+    done bigint NOT NULL,
+    PRIMARY KEY (tenant, name)
+);
+-- The query in the policy runs once for each statement, not once for each row.
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['history', 'connections', 'streams', 'records', 'pieces', 'tags',
+        'tokens', 'grants', 'blobs', 'blob_pieces', 'blob_uses', 'changes', 'field_indexes',
+        'field_runs', 'field_values', 'person_copies']
+    LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
+        EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
+        EXECUTE format('CREATE POLICY own_tenant ON %I USING (tenant = '
+            '(SELECT nullif(current_setting(''stile.tenant'', true), '''')::bigint))', name);
+    END LOOP;
+END
+$$;
+-- Refuses records from servers that began under an older schema and still run. Each write of records
+-- or changes updates `history`. A later schema that older servers must not write to replaces the
+-- function with one that asks for its number.
+CREATE FUNCTION refuse_older_servers() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF coalesce(nullif(current_setting('stile.schema', true), ''), '0')::bigint < 1 THEN
+        RAISE EXCEPTION 'a newer stile made the tables, and this server is older'
+            USING ERRCODE = 'read_only_sql_transaction';
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER refuse_older_servers BEFORE UPDATE ON history
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_older_servers();
+-- The key that signs tokens, which a state folder has in a file.
+CREATE TABLE stile_access.token_key (
+    "only" bigint PRIMARY KEY CHECK ("only" = 1),
+    secret bytea NOT NULL,
+    audience text NOT NULL
+);
+-- The lines of the journals of all servers, and how far each file of them was copied.
+CREATE TABLE stile_access.journal_files (
+    file text COLLATE "C" PRIMARY KEY,
+    lines bigint NOT NULL,
+    bytes bigint NOT NULL,
+    -- The chain value of the last line.
+    chain bytea,
+    -- When the last line was written, as the line has it.
+    last text COLLATE "C" NOT NULL,
+    -- 1 if the lines were removed because of their age.
+    retired bigint NOT NULL DEFAULT 0
+);
+CREATE TABLE stile_access.journal_lines (
+    file text COLLATE "C" NOT NULL,
+    n bigint NOT NULL,
+    at text COLLATE "C" NOT NULL,
+    line bytea NOT NULL,
+    PRIMARY KEY (file, n)
+);
+CREATE INDEX journal_lines_by_time ON stile_access.journal_lines (at, file, n);

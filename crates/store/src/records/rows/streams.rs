@@ -1,0 +1,123 @@
+//! The rows of connections, streams, and the tags of searchable fields.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::problem::Problem;
+
+use super::transaction::Rows;
+use crate::records::model::{StreamDeclaration, StreamRow};
+use crate::sql::{Row, statement, values};
+
+/// Reads streams.
+pub(in crate::records) trait StreamRows: Rows {
+    /// Returns the streams of one name, or all streams.
+    fn streams(&self, name: Option<&str>) -> Result<Vec<StreamRow>, Problem> {
+        let named = statement!(
+            "SELECT s.id, c.name, s.name, s.declaration, s.revision, s.terms \
+             FROM streams s JOIN connections c ON c.tenant = s.tenant AND c.id = s.connection \
+             WHERE s.tenant = $1 AND s.name = $2 ORDER BY s.id"
+        );
+        let all = statement!(
+            "SELECT s.id, c.name, s.name, s.declaration, s.revision, s.terms \
+             FROM streams s JOIN connections c ON c.tenant = s.tenant AND c.id = s.connection \
+             WHERE s.tenant = $1 ORDER BY s.id"
+        );
+        match name {
+            Some(name) => self.door().all(named, values![name], stream_row),
+            None => self.door().all(all, &[], stream_row),
+        }
+    }
+
+    /// Finds the stream of a connection.
+    fn stream(&self, connection: &str, stream: &str) -> Result<Option<StreamDeclaration>, Problem> {
+        let sql = statement!(
+            "SELECT s.id, s.declaration, s.terms \
+             FROM streams s JOIN connections c ON c.tenant = s.tenant AND c.id = s.connection \
+             WHERE s.tenant = $1 AND c.name = $2 AND s.name = $3"
+        );
+        self.door().first(sql, values![connection, stream], |row| {
+            Ok(StreamDeclaration {
+                id: row.get(0)?,
+                declaration: row.get(1)?,
+                indexed: row.get(2)?,
+            })
+        })
+    }
+
+    /// Returns the declaration of a stream.
+    fn declaration(&self, stream: i64) -> Result<String, Problem> {
+        let sql = statement!("SELECT declaration FROM streams WHERE tenant = $1 AND id = $2");
+        let found = self.door().first(sql, values![stream], |row| row.get(0))?;
+        found.ok_or(Problem::Corrupt)
+    }
+
+    /// Returns the tags of a stream's fields, even of fields that are no longer searchable.
+    fn tags(&self, stream: i64) -> Result<HashMap<String, i64>, Problem> {
+        let sql = statement!("SELECT field, id FROM tags WHERE tenant = $1 AND stream = $2");
+        let tags = self.door().all(sql, values![stream], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(tags.into_iter().collect())
+    }
+}
+
+/// Writes streams.
+pub(in crate::records) trait WriteStreamRows: StreamRows {
+    /// Inserts a stream, and its connection if that is new. Returns the number of the stream.
+    fn insert_stream(
+        &self,
+        connection: &str,
+        stream: &str,
+        declaration: &str,
+        indexed: &str,
+    ) -> Result<i64, Problem> {
+        let sql = statement!(
+            "INSERT INTO connections (tenant, id, name) \
+             SELECT $1, coalesce(max(id), 0) + 1, $2 FROM connections WHERE tenant = $1 \
+             ON CONFLICT DO NOTHING"
+        );
+        self.door().execute(sql, values![connection])?;
+        let sql = statement!(
+            "INSERT INTO streams (tenant, id, connection, name, declaration, terms, revision) \
+             SELECT $1, (SELECT coalesce(max(id), 0) + 1 FROM streams WHERE tenant = $1), \
+             id, $3, $4, $5, 1 \
+             FROM connections WHERE tenant = $1 AND name = $2 RETURNING id"
+        );
+        let values = values![connection, stream, declaration, indexed];
+        self.door().number(sql, values)?.ok_or(Problem::Corrupt)
+    }
+
+    /// Replaces the declaration of a stream and counts the change.
+    fn update_stream(&self, stream: i64, declaration: &str, indexed: &str) -> Result<(), Problem> {
+        let sql = statement!(
+            "UPDATE streams SET declaration = $3, terms = $4, revision = revision + 1 \
+             WHERE tenant = $1 AND id = $2"
+        );
+        self.door().execute(sql, values![stream, declaration, indexed]).map(drop)
+    }
+
+    /// Gives a field of a stream a tag, unless the field has one.
+    fn add_tag(&self, stream: i64, field: &str) -> Result<(), Problem> {
+        let sql = statement!(
+            "INSERT INTO tags (tenant, id, stream, field) \
+             SELECT $1, coalesce(max(id), 0) + 1, $2, $3 FROM tags WHERE tenant = $1 \
+             ON CONFLICT DO NOTHING"
+        );
+        self.door().execute(sql, values![stream, field]).map(drop)
+    }
+}
+
+impl<R: Rows> StreamRows for R {}
+impl<R: Rows> WriteStreamRows for R {}
+
+fn stream_row(row: &Row<'_>) -> Result<StreamRow, Problem> {
+    let name = |at| SourceName::parse(row.get(at)?).map_err(|_| Problem::Corrupt);
+    Ok(StreamRow {
+        id: row.get(0)?,
+        connection: name(1)?,
+        stream: name(2)?,
+        declaration: row.get::<&str>(3)?.into(),
+        revision: row.get(4)?,
+        indexed: Arc::new(serde_json::from_str(row.get(5)?).map_err(|_| Problem::Corrupt)?),
+    })
+}

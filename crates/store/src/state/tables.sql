@@ -1,0 +1,118 @@
+-- The tables of keys, tokens and sign-in, in the words of SQLite. postgresql/schema.rs makes the
+-- same tables of this text.
+
+CREATE TABLE tokens (
+    jti TEXT PRIMARY KEY NOT NULL,
+    subject TEXT NOT NULL,
+    client TEXT,
+    scopes TEXT NOT NULL,
+    issued INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    revoked INTEGER,
+    grant_id TEXT,
+    owner INTEGER NOT NULL DEFAULT 0,
+    audience TEXT,
+    shown INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+-- A space without a folder was made by the first `stile token`. It is bound to the first folder
+-- that is served.
+CREATE TABLE spaces (
+    audience TEXT PRIMARY KEY NOT NULL,
+    folder TEXT UNIQUE,
+    path TEXT
+) STRICT, WITHOUT ROWID;
+CREATE TABLE clients (
+    id TEXT PRIMARY KEY NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    redirects TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    used INTEGER,
+    ended INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE TABLE authorizations (
+    id TEXT PRIMARY KEY NOT NULL,
+    client TEXT NOT NULL,
+    client_name TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    audience TEXT NOT NULL,
+    scopes TEXT NOT NULL,
+    grant_id TEXT,
+    single_use INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    used INTEGER,
+    ended INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX authorizations_of_clients ON authorizations (client);
+CREATE TABLE authorization_codes (
+    digest BLOB PRIMARY KEY NOT NULL,
+    "authorization" TEXT NOT NULL,
+    redirect TEXT,
+    challenge TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    spent INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE TABLE refresh_tokens (
+    digest BLOB PRIMARY KEY NOT NULL,
+    "authorization" TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    spent INTEGER,
+    -- The refresh token from which this one was made; none for the first of a family.
+    parent BLOB
+) STRICT, WITHOUT ROWID;
+CREATE INDEX refresh_tokens_of_authorizations ON refresh_tokens ("authorization");
+CREATE TABLE authorization_tokens (
+    jti TEXT PRIMARY KEY NOT NULL,
+    "authorization" TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tokens_of_authorizations ON authorization_tokens ("authorization");
+CREATE TABLE browser_sessions (
+    digest BLOB PRIMARY KEY NOT NULL,
+    subject TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    used INTEGER NOT NULL,
+    -- The role of a person whom an identity provider signed in.
+    role TEXT
+) STRICT, WITHOUT ROWID;
+CREATE TABLE sign_in_links (
+    digest BLOB PRIMARY KEY NOT NULL,
+    subject TEXT NOT NULL,
+    created INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE owner_password (
+    "only" INTEGER PRIMARY KEY NOT NULL CHECK ("only" = 1),
+    subject TEXT NOT NULL,
+    salt BLOB NOT NULL,
+    hash BLOB NOT NULL,
+    memory_kib INTEGER NOT NULL,
+    passes INTEGER NOT NULL,
+    changed INTEGER NOT NULL
+) STRICT;
+CREATE TABLE passkeys (
+    credential BLOB PRIMARY KEY NOT NULL,
+    subject TEXT NOT NULL,
+    name TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    public_key BLOB NOT NULL,
+    counter INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    last_used INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE TABLE token_uses (
+    jti TEXT PRIMARY KEY NOT NULL,
+    used INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE short_lived (
+    kind TEXT NOT NULL,
+    key TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    value TEXT NOT NULL,
+    -- In microseconds since 1970.
+    made INTEGER NOT NULL,
+    -- In seconds since 1970.
+    ends INTEGER NOT NULL,
+    PRIMARY KEY (kind, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX short_lived_of_owners ON short_lived (kind, owner);
+CREATE INDEX short_lived_by_end ON short_lived (ends);
