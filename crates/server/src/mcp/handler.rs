@@ -21,6 +21,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
+use stile_domain::permit::Principal;
 use stile_domain::tool_name::Spelling;
 use stile_store::cancellation::Cancellation;
 use stile_tools::answer::{Answer, Structured};
@@ -115,11 +116,13 @@ impl Handler {
     fn tell_of_lists(&self, peer: Peer<RoleServer>) {
         let caller = match &self.shared.caller {
             CallerSource::Fixed(caller) => caller.clone(),
-            // The client has its name since it opened the session.
-            CallerSource::Stdio(client) => match client.principal(None) {
-                Ok(principal) => Caller::local(principal),
-                Err(_) => return,
-            },
+            CallerSource::Stdio(client) => {
+                let session = peer.peer_info().map(|session| session.client_info.name.clone());
+                match client.principal_of_lists(session.as_deref()) {
+                    Ok(principal) => Caller::local(principal),
+                    Err(_) => return,
+                }
+            }
             CallerSource::Request => return,
         };
         let service = self.shared.service.clone();
@@ -130,6 +133,20 @@ impl Handler {
     }
 
     fn caller(&self, context: &Context) -> Result<Caller, ErrorData> {
+        self.caller_by(context, StdioClient::principal)
+    }
+
+    /// Returns the caller of a list that looks at no file and no record.
+    fn caller_of_lists(&self, context: &Context) -> Result<Caller, ErrorData> {
+        self.caller_by(context, StdioClient::principal_of_lists)
+    }
+
+    /// Returns the caller. `principal` finds the client on stdio.
+    fn caller_by(
+        &self,
+        context: &Context,
+        principal: fn(&StdioClient, Option<&str>) -> Result<Principal, StdioRefusal>,
+    ) -> Result<Caller, ErrorData> {
         match &self.shared.caller {
             CallerSource::Fixed(caller) => Ok(Caller {
                 names: self.spelling(caller, context),
@@ -138,7 +155,7 @@ impl Handler {
                 ..caller.clone()
             }),
             CallerSource::Stdio(client) => {
-                let principal = client.principal(client_name(context).as_deref());
+                let principal = principal(client, client_name(context).as_deref());
                 let caller = principal.map(Caller::local).map_err(|refusal| refused(&refusal))?;
                 Ok(Caller { names: self.spelling(&caller, context), ..caller })
             }
@@ -293,7 +310,7 @@ impl ServerHandler for Handler {
         context: Context,
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
-        let caller = self.caller(&context)?;
+        let caller = self.caller_of_lists(&context)?;
         let config = self.config(self.service(&context), Some(&caller));
         Ok(config.with_protocol_version(handshake::agreed_version(&request.protocol_version)))
     }
@@ -311,7 +328,7 @@ impl ServerHandler for Handler {
     }
 
     async fn discover(&self, context: Context) -> Result<DiscoverResult, ErrorData> {
-        let caller = self.caller(&context)?;
+        let caller = self.caller_of_lists(&context)?;
         let config = self.config(self.service(&context), Some(&caller));
         Ok(DiscoverResult::from_server_info(server_info::PROTOCOL_VERSIONS.to_vec(), config))
     }
@@ -323,7 +340,7 @@ impl ServerHandler for Handler {
     ) -> Result<ListToolsResult, ErrorData> {
         guarded(async {
             only_page(request.as_ref())?;
-            let caller = self.caller(&context)?;
+            let caller = self.caller_of_lists(&context)?;
             let session = session_of(&context);
             if !session.is_empty() {
                 // Some clients never say that they are initialized.
@@ -405,7 +422,7 @@ impl ServerHandler for Handler {
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         guarded(async {
             only_page(request.as_ref())?;
-            let caller = self.caller(&context)?;
+            let caller = self.caller_of_lists(&context)?;
             let templates = self.service(&context).resource_templates(&caller);
             let templates =
                 templates.iter().map(|kind| resources::template(kind, caller.names)).collect();
@@ -487,7 +504,7 @@ impl ServerHandler for Handler {
         guarded(async {
             let prompts = self.prompts(&context)?;
             only_page(request.as_ref())?;
-            let caller = self.caller(&context)?;
+            let caller = self.caller_of_lists(&context)?;
             let listed = prompts.list(&self.shown_tools(&caller, &context).await).await;
             let listed = listed.into_iter().map(prompts::prompt).collect();
             Ok(uncached!(ListPromptsResult, listed, &context))

@@ -88,6 +88,7 @@ mod sign_in_survey;
 mod source_tree;
 mod stdio_clients;
 mod stdio_protocol;
+mod stdio_start;
 mod strangers;
 mod subscriptions;
 mod support;
