@@ -23,8 +23,8 @@ Every setting can also be given as an environment variable (STILE_LISTEN for --l
 stile.toml (listen = \"127.0.0.1:9999\"). A flag overrides a variable, and a variable overrides the \
 file. `stile config` shows the values in force and where they come from.";
 
-/// Returns the command line for these arguments. A client that starts `stile stdio` waits for it, so
-/// that subcommand is declared without the others, which no message about it names.
+/// Returns the command line for these arguments. A client that starts `stile stdio` waits for it,
+/// so that subcommand is declared without the others, which no message about it names.
 pub(super) fn command_for(settings: Settings<'_>, arguments: &[OsString]) -> Command {
     match arguments.get(1) {
         Some(name) if name == "stdio" => program().subcommand(stdio(settings)),

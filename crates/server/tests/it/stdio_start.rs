@@ -101,8 +101,8 @@ fn what_a_killed_process_left_is_cleaned_before_the_first_call_is_answered() {
     // Without a history, a displaced file stays beside the new one for a while.
     let mut killed = place.listed(&["--history", "off"]);
     let hash = read(&mut killed, "/a.md")["hash"].clone();
-    let edit =
-        json!({ "path": "/a.md", "hash": hash, "start_line": 1, "end_line": 1, "content": "two" });
+    let edits = json!([{ "old": "one", "new": "two" }]);
+    let edit = json!({ "path": "/a.md", "hash": hash, "edits": edits });
     let edited = call(&mut killed, "text.edit", edit);
     assert_eq!(edited["result"]["isError"], json!(false), "{edited}");
     killed.child().kill().unwrap();

@@ -112,8 +112,6 @@ use disclosure::Disclosure;
 use folder_names::FolderNames;
 use identity::Identity;
 pub use left_out::{LeftOut, LeftOutReason};
-pub use opening::FirstUse;
-use opening::{Abilities, Kept, opened};
 pub use recall_pages::{
     RecallBudget, RecallKind, RecallPage, RecallQuery, RecalledFile, RecalledPassage,
 };
@@ -257,6 +255,17 @@ pub struct RestoredFile {
     /// The size of the file in bytes.
     pub size_bytes: u64,
 }
+
+/// What the first call that touches files needs to open a space.
+pub struct FirstUse {
+    /// Opens the history; `None` for a space that keeps no old versions.
+    pub history: Box<dyn FnMut() -> Option<Arc<History>> + Send>,
+    /// Tells the person who started the program what the folder lacks.
+    pub notices: Box<dyn FnMut(Vec<String>) + Send>,
+}
+
+/// What a space keeps of changes: old versions, displaced files, and what recovers appends.
+type Kept = (Option<Arc<History>>, Arc<keeper::Keeper>, Option<append_intent::AppendIntents>);
 
 impl Space {
     /// Opens a folder of the machine, by the authority of the person who started the program.
@@ -752,7 +761,7 @@ impl Space {
     ) -> Result<T, Refusal> {
         let space = Arc::clone(&self.inner);
         let run = move || {
-            let inner = opened(&space)?;
+            let inner = Self::opened(&space)?;
             inner.root.check(Check::Recent)?;
             work(inner)
         };
@@ -820,6 +829,24 @@ impl Inner {
 /// machine has processors, and no more than four.
 fn search_helpers() -> usize {
     std::thread::available_parallelism().map_or(0, |count| count.get().min(4) - 1)
+}
+
+/// The abilities of a file system.
+struct Abilities {
+    lock: bool,
+    /// `None` if the probe failed, as in a folder that is not writable.
+    exchange: Option<bool>,
+}
+
+impl Abilities {
+    /// Returns what two file systems both can do.
+    fn and(&self, other: &Self) -> Self {
+        let exchange = match (self.exchange, other.exchange) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (one, other) => one.or(other),
+        };
+        Self { lock: self.lock && other.lock, exchange }
+    }
 }
 
 /// Maps an error of the system to a refusal.

@@ -50,7 +50,7 @@ impl Space {
     /// # Errors
     /// A [`Refusal`] if the space cannot be opened.
     pub fn note_folder(&self, _owner: &OwnerPermit) -> Result<NoteFolder, Refusal> {
-        Ok(NoteFolder { inner: Arc::clone(super::opened(&self.inner)?) })
+        Ok(NoteFolder { inner: Arc::clone(Self::opened(&self.inner)?) })
     }
 }
 

@@ -13,26 +13,21 @@ use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 
 use super::root::Root;
-use super::{Inner, OpenError, SpaceOptions, append_intent, clean, held, keeper, lock, names, os};
+use super::{
+    Abilities, Inner, OpenError, Space, SpaceOptions, append_intent, clean, held, keeper, lock,
+    names, os,
+};
 use crate::history::History;
 use crate::on_first_use::OnFirstUse;
 
-/// What the first call that touches files needs to open a space.
-pub struct FirstUse {
-    /// Opens the history; `None` for a space that keeps no old versions.
-    pub history: Box<dyn FnMut() -> Option<Arc<History>> + Send>,
-    /// Tells the person who started the program what the folder lacks.
-    pub notices: Box<dyn FnMut(Vec<String>) + Send>,
-}
-
-/// What a space keeps of changes: old versions, displaced files, and what recovers appends.
-pub(super) type Kept =
-    (Option<Arc<History>>, Arc<keeper::Keeper>, Option<append_intent::AppendIntents>);
-
-/// Opens what serves a space, unless it is open. Fails with a refusal that has the number of a line
-/// of the log.
-pub(super) fn opened(space: &OnFirstUse<Arc<Inner>, OpenError>) -> Result<&Arc<Inner>, Refusal> {
-    space.get().map_err(|OpenError(error)| crate::incident("opening the space", &error))
+impl Space {
+    /// Opens what serves a space, unless it is open. Fails with a refusal that has the number of a
+    /// line of the log.
+    pub(super) fn opened(
+        space: &OnFirstUse<Arc<Inner>, OpenError>,
+    ) -> Result<&Arc<Inner>, Refusal> {
+        space.get().map_err(|OpenError(error)| crate::incident("opening the space", &error))
+    }
 }
 
 impl Inner {
@@ -84,24 +79,6 @@ impl Inner {
         let keeper = keeper::Keeper::new(process, held, Arc::clone(&options.events));
         let kept = (history, keeper, intents);
         Ok((Self::new(root, folders, abilities, Arc::clone(options), kept), notices))
-    }
-}
-
-/// The abilities of a file system.
-pub(super) struct Abilities {
-    pub(super) lock: bool,
-    /// `None` if the probe failed, as in a folder that is not writable.
-    pub(super) exchange: Option<bool>,
-}
-
-impl Abilities {
-    /// Returns what two file systems both can do.
-    fn and(&self, other: &Self) -> Self {
-        let exchange = match (self.exchange, other.exchange) {
-            (Some(false), _) | (_, Some(false)) => Some(false),
-            (one, other) => one.or(other),
-        };
-        Self { lock: self.lock && other.lock, exchange }
     }
 }
 
