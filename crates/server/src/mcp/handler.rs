@@ -13,7 +13,7 @@ use futures::FutureExt as _;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
     CompleteResult, CompletionInfo, ContentBlock, CustomRequest, CustomResult, DiscoverResult,
-    ErrorCode, GetPromptRequestParams, GetPromptResponse, InitializeRequestParams,
+    ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, InitializeRequestParams,
     InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
     ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
     ReadResourceRequestParams, ReadResourceResponse, Reference, ServerConfig, SubscriptionFilter,
@@ -25,16 +25,17 @@ use stile_domain::permit::Principal;
 use stile_domain::tool_name::Spelling;
 use stile_store::cancellation::Cancellation;
 use stile_tools::answer::{Answer, Structured};
+use stile_tools::definition::ToolGroup;
 use stile_tools::prompts::{PromptRefused, Prompts};
 use stile_tools::space::file_resource;
 use stile_tools::toolset::{Caller, Feature, UnknownTool};
 
-use super::client_names::spelling;
+use super::client_names::{answer_form, spelling};
 use super::list_changes::{CurrentRights, IsOpen, ListChange, ListListener};
 use super::presentation::Presentation;
 use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry};
 use super::tool_definitions::ToolDefinitions;
-use super::{envelope, handshake, progress, prompts, resources, server_info, tool_definitions};
+use super::{envelope, handshake, progress, prompts, resources, server_info};
 use crate::auth::{StdioClient, StdioRefusal};
 use crate::config::AnswerForms;
 use crate::people::Person;
@@ -202,11 +203,15 @@ impl Handler {
 
     /// Returns the spelling of tool names for the caller on stdio.
     fn spelling(&self, caller: &Caller, context: &Context) -> Spelling {
-        // A request that carries its own version belongs to no session, whatever came before it.
-        let session =
-            if context.meta.protocol_version().is_none() { context.peer.peer_info() } else { None };
-        let session_client = session.as_ref().map(|session| session.client_info.name.as_str());
-        spelling(self.shared.presentation.names, caller.principal.client(), session_client)
+        let session = session_client(context);
+        let session = session.as_ref().map(|client| client.name.as_str());
+        spelling(self.shared.presentation.names, caller.principal.client(), session)
+    }
+
+    /// Returns the form in which this client gets the answers of a group of tools.
+    fn answer_form(&self, group: ToolGroup, context: &Context) -> AnswerForms {
+        let wanted = self.presentation(context).answers;
+        answer_form(wanted, session_client(context).as_ref(), group)
     }
 }
 
@@ -225,6 +230,16 @@ fn refused(refusal: &StdioRefusal) -> ErrorData {
             internal("the client could not be looked up")
         }
     }
+}
+
+/// Returns what the client said of itself when it opened the session of a request; `None` outside
+/// of a session.
+fn session_client(context: &Context) -> Option<Implementation> {
+    // A request that carries its own version belongs to no session, whatever came before it.
+    if context.meta.protocol_version().is_some() {
+        return None;
+    }
+    context.peer.peer_info().map(|session| session.client_info.clone())
 }
 
 /// Returns the name that the client gives itself, in this request or when it opened the session.
@@ -348,11 +363,8 @@ impl ServerHandler for Handler {
             }
             let tools = self.service(&context).listed(&caller).await;
             let groups = self.presentation(&context).groups;
-            let definitions = self.shared.definitions.list(&tools, groups, caller.names);
-            let definitions = match self.presentation(&context).answers {
-                AnswerForms::Text => tool_definitions::without_output_schemas(definitions),
-                AnswerForms::Both | AnswerForms::Structured => definitions,
-            };
+            let form = |group| self.answer_form(group, &context);
+            let definitions = self.shared.definitions.list(&tools, groups, caller.names, form);
             Ok(uncached!(ListToolsResult, definitions, &context))
         })
         .await
@@ -379,7 +391,9 @@ impl ServerHandler for Handler {
             };
             match answer {
                 Ok(answer) => {
-                    let forms = self.presentation(&context).answers;
+                    let group = self.shared.definitions.group(&request.name);
+                    let group = group.unwrap_or(ToolGroup::Records);
+                    let forms = self.answer_form(group, &context);
                     Ok(tool_result(answer, forms, meta(&context)).into())
                 }
                 Err(UnknownTool) => Err(ErrorData::invalid_params(

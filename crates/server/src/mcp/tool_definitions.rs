@@ -1,9 +1,9 @@
 //! Converts tool definitions to the protocol's types.
 //!
-//! A handler converts all definitions once, and all its lists share them.
+//! A handler converts each definition once, when a list first shows it, and all lists share it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use stile_domain::tool_name::Spelling;
 use stile_tools::definition::ToolDefinition;
 use stile_tools::definition::ToolGroup;
 
-use crate::config::ToolGroups;
+use crate::config::{AnswerForms, ToolGroups};
 
 /// The converted definitions of all tools of a server.
 pub(crate) struct ToolDefinitions {
@@ -20,9 +20,9 @@ pub(crate) struct ToolDefinitions {
 
 /// One tool in both spellings of all names that it tells.
 struct Spellings {
-    group: ToolGroup,
-    dotted: Tool,
-    underscored: Tool,
+    definition: ToolDefinition,
+    dotted: OnceLock<Tool>,
+    underscored: OnceLock<Tool>,
 }
 
 impl ToolDefinitions {
@@ -32,17 +32,35 @@ impl ToolDefinitions {
 
     /// Whether a tool is in one of these groups.
     pub(crate) fn is_shown(&self, name: &str, groups: ToolGroups) -> bool {
-        self.by_name.get(name).is_some_and(|tool| groups.show(tool.group))
+        self.by_name.get(name).is_some_and(|tool| groups.show(tool.definition.group))
     }
 
-    /// Returns the definitions of those `tools` that are in a group, in their order.
-    pub(crate) fn list(&self, tools: &[&str], groups: ToolGroups, spelling: Spelling) -> Vec<Tool> {
+    /// Returns the group of a tool by its canonical name or by the name in a list.
+    pub(crate) fn group(&self, name: &str) -> Option<ToolGroup> {
+        let known = self.by_name.get(name);
+        let known = known.or_else(|| self.by_name.get(name.replacen('_', ".", 1).as_str()));
+        known.map(|tool| tool.definition.group)
+    }
+
+    /// Returns the definitions of those `tools` that are in a group, in their order. `form` is the
+    /// form of the answers of a group. A tool that gives no structured content has no output
+    /// schema: the protocol demands the one where there is the other.
+    pub(crate) fn list(
+        &self,
+        tools: &[&str],
+        groups: ToolGroups,
+        spelling: Spelling,
+        form: impl Fn(ToolGroup) -> AnswerForms,
+    ) -> Vec<Tool> {
         let definitions = tools.iter().filter_map(|name| self.by_name.get(name));
-        let definitions = definitions.filter(|tool| groups.show(tool.group));
+        let definitions = definitions.filter(|tool| groups.show(tool.definition.group));
         definitions
-            .map(|tool| match spelling {
-                Spelling::Dotted => tool.dotted.clone(),
-                Spelling::Underscored => tool.underscored.clone(),
+            .map(|tool| {
+                let mut listed = tool.spelled(spelling).clone();
+                if form(tool.definition.group) == AnswerForms::Text {
+                    listed.output_schema = None;
+                }
+                listed
             })
             .collect()
     }
@@ -50,21 +68,7 @@ impl ToolDefinitions {
 
 /// Returns one tool as a list has it, for a page that says how long lists are.
 pub fn listed(tool: ToolDefinition, names: Spelling) -> Value {
-    let Spellings { dotted, underscored, .. } = Spellings::new(tool);
-    let tool = match names {
-        Spelling::Dotted => dotted,
-        Spelling::Underscored => underscored,
-    };
-    serde_json::to_value(tool).unwrap_or_default()
-}
-
-/// Removes the output schemas, for a client that gets no structured content: the protocol demands
-/// structured content of a tool with an output schema.
-pub(crate) fn without_output_schemas(mut tools: Vec<Tool>) -> Vec<Tool> {
-    for tool in &mut tools {
-        tool.output_schema = None;
-    }
-    tools
+    serde_json::to_value(Spellings::new(tool).spelled(names)).unwrap_or_default()
 }
 
 /// Returns the schema of an answer as lists show it: an object.
@@ -112,23 +116,32 @@ fn shorten_value(schema: &mut Map<String, Value>, names: Spelling) {
 }
 
 impl Spellings {
-    fn new(tool: ToolDefinition) -> Self {
-        // All four hints are set, since a client assumes the worst of a missing one.
-        let hints = ToolAnnotations::new()
-            .read_only(tool.read_only)
-            .destructive(tool.destructive && !tool.read_only)
-            .idempotent(tool.idempotent)
-            .open_world(false);
-        let output = Arc::new(brief());
-        let [dotted, underscored] = [Spelling::Dotted, Spelling::Underscored].map(|names| {
-            let description = names.declaration(&tool.description).into_owned();
-            let mut input = tool.input.clone();
-            shorten(&mut input, names);
-            Tool::new(names.name(tool.name), description, Arc::new(input))
-                .with_title(tool.title)
-                .with_raw_output_schema(Arc::clone(&output))
-                .with_annotations(hints.clone())
-        });
-        Self { group: tool.group, dotted, underscored }
+    fn new(definition: ToolDefinition) -> Self {
+        Self { definition, dotted: OnceLock::new(), underscored: OnceLock::new() }
     }
+
+    /// Returns the tool with all names that it tells in one spelling.
+    fn spelled(&self, names: Spelling) -> &Tool {
+        let kept = match names {
+            Spelling::Dotted => &self.dotted,
+            Spelling::Underscored => &self.underscored,
+        };
+        kept.get_or_init(|| tool(&self.definition, names))
+    }
+}
+
+fn tool(definition: &ToolDefinition, names: Spelling) -> Tool {
+    // All four hints are set, since a client assumes the worst of a missing one.
+    let hints = ToolAnnotations::new()
+        .read_only(definition.read_only)
+        .destructive(definition.destructive && !definition.read_only)
+        .idempotent(definition.idempotent)
+        .open_world(false);
+    let description = names.declaration(&definition.description).into_owned();
+    let mut input = definition.input.clone();
+    shorten(&mut input, names);
+    Tool::new(names.name(definition.name), description, Arc::new(input))
+        .with_title(definition.title)
+        .with_raw_output_schema(Arc::new(brief()))
+        .with_annotations(hints)
 }

@@ -9,6 +9,7 @@
 )]
 
 mod agent_tasks;
+mod answer_forms;
 mod architecture;
 mod authorization;
 mod database_tls;
