@@ -35,7 +35,7 @@ use super::list_changes::{CurrentRights, IsOpen, ListChange, ListListener};
 use super::presentation::Presentation;
 use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry};
 use super::tool_definitions::ToolDefinitions;
-use super::{envelope, handshake, progress, prompts, resources, server_info};
+use super::{direct, envelope, handshake, progress, prompts, resources, server_info};
 use crate::auth::{StdioClient, StdioRefusal};
 use crate::config::AnswerForms;
 use crate::people::Person;
@@ -56,6 +56,17 @@ pub enum CallerSource {
     /// The extensions of each HTTP request, into which the endpoint put the caller, with the
     /// spelling of tool names for that caller.
     Request,
+}
+
+/// A call of a session that has a name and arguments and nothing else.
+#[derive(Debug)]
+pub(crate) struct SessionCall {
+    /// The id of the request.
+    pub(crate) id: Value,
+    /// The name of the tool.
+    pub(crate) name: String,
+    /// The arguments; null if there are none.
+    pub(crate) arguments: Value,
 }
 
 /// The server as the SDK calls it. Clones share everything.
@@ -83,6 +94,52 @@ impl Handler {
         let definitions = ToolDefinitions::new(service.definitions());
         let shared = Shared { service, caller, presentation, definitions, subscriptions };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Whether there is a tool of this name.
+    pub(crate) fn knows_tool(&self, name: &str) -> bool {
+        self.shared.definitions.group(name).is_some()
+    }
+
+    /// Answers a call of the client on stdio, as [`ServerHandler::call_tool`] does. Returns the
+    /// JSON-RPC response. `client` is what the client said of itself when it opened the session.
+    pub(crate) async fn answer_session_call(
+        &self,
+        call: SessionCall,
+        client: &Implementation,
+        cancellation: Cancellation,
+    ) -> String {
+        let SessionCall { id, name, arguments } = call;
+        let answered = guarded(async {
+            let caller = Caller { cancellation, ..self.session_caller(client)? };
+            let answer = self.shared.service.call(&name, arguments, &caller).await;
+            answer.map_err(|UnknownTool| unknown_tool())
+        });
+        match answered.await {
+            Ok(answer) => {
+                let group = self.shared.definitions.group(&name).unwrap_or(ToolGroup::Records);
+                let wanted = self.shared.presentation.answers;
+                direct::session_response(&id, &answer, answer_form(wanted, Some(client), group))
+            }
+            Err(ErrorData { code, message, data, .. }) => {
+                envelope::error(Some(&id), code.0, &message, data).to_string()
+            }
+        }
+    }
+
+    /// Returns the caller on stdio whose session was opened with these words.
+    fn session_caller(&self, client: &Implementation) -> Result<Caller, ErrorData> {
+        let caller = match &self.shared.caller {
+            CallerSource::Fixed(caller) => caller.clone(),
+            CallerSource::Stdio(stdio) => {
+                let principal = stdio.principal(Some(&client.name));
+                principal.map(Caller::local).map_err(|refusal| refused(&refusal))?
+            }
+            CallerSource::Request => return Err(internal("a request came without its caller")),
+        };
+        let wanted = self.shared.presentation.names;
+        let names = spelling(wanted, caller.principal.client(), Some(&client.name));
+        Ok(Caller { names, ..caller })
     }
 
     /// Returns how long a subscriber may be told of changes.
@@ -396,10 +453,7 @@ impl ServerHandler for Handler {
                     let forms = self.answer_form(group, &context);
                     Ok(tool_result(answer, forms, meta(&context)).into())
                 }
-                Err(UnknownTool) => Err(ErrorData::invalid_params(
-                    "there is no tool of that name; see `tools/list`",
-                    None,
-                )),
+                Err(UnknownTool) => Err(unknown_tool()),
             }
         })
         .await
@@ -608,6 +662,10 @@ impl ServerHandler for Handler {
         }
         Err(no_such_method())
     }
+}
+
+fn unknown_tool() -> ErrorData {
+    ErrorData::invalid_params("there is no tool of that name; see `tools/list`", None)
 }
 
 fn no_such_method() -> ErrorData {
