@@ -52,7 +52,7 @@ static SPACE: LazyLock<Space> = LazyLock::new(|| {
 /// Each tool's schemas, which are slow to make.
 static SCHEMAS: LazyLock<Vec<(&str, Value, Value)>> = LazyLock::new(|| {
     SpaceTools::built_in()
-        .map(|tool| (tool.name, tool.definition().input.into(), tool.definition().output.into()))
+        .map(|tool| (tool.name, tool.definition().input.into(), (tool.definition().output)().into()))
         .collect()
 });
 

@@ -96,10 +96,9 @@ pub(super) fn open_space_on_first_use(resolved: &Resolved) -> Result<(Home, Open
     let home = Home::open(config)?;
     let (journal, served) = open_journal_and_hold_folder(&home, resolved)?;
     let (state, settings, at) = (home.state().clone(), server_settings(resolved), config.clone());
-    let history = Box::new(move || match open_history(&at, &state, settings.as_ref()) {
-        Ok(history) => history,
-        Err(_) => None,
-    });
+    // Without `require`, what is wrong with the history is said, and is no error.
+    let history =
+        Box::new(move || open_history(&at, &state, settings.as_ref()).unwrap_or_default());
     let notices = Box::new(|notices: Vec<String>| {
         for notice in notices {
             let _ = writeln!(io::stderr(), "{notice}");

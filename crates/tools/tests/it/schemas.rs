@@ -47,7 +47,7 @@ fn schemas_are_flat_closed_and_plain() {
             assert!(property.get("description").is_some(), "{}.{name} is not described", tool.name);
         }
         assert!(tool.description.len() > 60, "{}", tool.name);
-        assert_eq!(tool.output.get("type"), Some(&Value::from("object")));
+        assert_eq!((tool.output)().get("type"), Some(&Value::from("object")));
     }
 }
 
