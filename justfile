@@ -22,6 +22,10 @@ docs:
 bench *arguments="--workspace":
     cargo bench {{arguments}}
 
+# Drive Stile and its peers over the same corpus in one run, and print the figures.
+bench-peers *arguments:
+    benches/peers/run {{arguments}}
+
 # Build what is handed out, static, in target/dist-files: archive, bundle, wheel, packages for npm.
 dist:
     packaging/dist

@@ -165,6 +165,7 @@ impl NoteSync {
         space: &Space,
     ) -> Result<Self, SyncError> {
         let folder = space.note_folder(&caller.gate().owner()?);
+        let folder = folder.map_err(|refusal| SyncError::Folder(io::Error::other(refusal)))?;
         let mut sync = Self {
             services,
             caller,

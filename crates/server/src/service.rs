@@ -83,6 +83,9 @@ impl Service {
     /// another group does not exist for any caller.
     #[must_use]
     pub fn limited_to(self, groups: ToolGroups) -> Self {
+        if groups == ToolGroups::ALL {
+            return self;
+        }
         let definitions = self.toolsets.iter().flat_map(|(toolset, _)| toolset.definitions());
         let left_out = definitions.filter(|tool| !groups.show(tool.group)).map(|tool| tool.name);
         Self { left_out: Arc::new(left_out.collect()), ..self }

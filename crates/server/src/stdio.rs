@@ -7,7 +7,9 @@
 //!
 //! The process ends when standard input ends, or when the parent process is gone. A thread of its
 //! own reads the input, and nothing waits for that thread: a read that never returns must not keep
-//! the process alive.
+//! the process alive. `plain_calls` answers most calls without the SDK.
+
+mod plain_calls;
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -37,6 +39,7 @@ use crate::mcp::presentation::Presentation;
 use crate::mcp::revisions;
 use crate::mcp::subscriptions::Subscriptions;
 use crate::service::Service;
+use plain_calls::PlainCalls;
 
 /// The longest line in bytes, without its end: four times the default limit of a body over HTTP.
 pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -91,11 +94,15 @@ pub async fn serve_on(
     };
     let subscriptions = Subscriptions::new(is_revoked, rights, CancellationToken::new());
     let handler = Handler::new(service, caller, presentation, Arc::new(subscriptions));
-    let served = serve_server(
-        handler,
-        StdioTransport { lines, responses: Some(responses), unsent: None, is_opened: false },
-    )
-    .await;
+    let plain_calls = PlainCalls::new(handler.clone());
+    let transport = StdioTransport {
+        lines,
+        responses: Some(responses),
+        unsent: None,
+        is_opened: false,
+        plain_calls,
+    };
+    let served = serve_server(handler, transport).await;
     match served {
         Ok(running) => drop(running.waiting().await),
         // The input ended before the client opened a lifecycle, which is not an error here.
@@ -201,6 +208,7 @@ struct StdioTransport {
     /// Whether a request opened a lifecycle. Before that the SDK treats everything but a request as
     /// a fatal error.
     is_opened: bool,
+    plain_calls: PlainCalls,
 }
 
 /// What a line leads to.
@@ -274,6 +282,9 @@ impl StdioTransport {
         };
         if let Err(misfit) = handshake::check(&message) {
             return LineOutcome::Response(misfit.to_json());
+        }
+        if self.plain_calls.takes(&message, self.responses.as_ref()) {
+            return LineOutcome::Ignored;
         }
         let id = message.id().filter(|_| message.is_request()).cloned();
         let Ok(message) = serde_json::from_value::<ClientJsonRpcMessage>(message.into_value())

@@ -34,6 +34,7 @@ mod verify_tests;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -56,7 +57,7 @@ use timestamp::timestamp;
 pub use verify::{FaultKind, JournalFault, Verification, verify_newest};
 
 use crate::now;
-use crate::state::{StateDir, create_private, make_folder, sync_folder};
+use crate::state::{StateDir, create_private, make_private_folder, sync_folder};
 
 /// The length of the longest line in bytes, with its newline.
 ///
@@ -104,6 +105,8 @@ struct Shared {
     create: fn(&Path) -> io::Result<File>,
     state: Mutex<State>,
     changed: Condvar,
+    /// Whether this process saw that the name of the folder is on the disk.
+    is_folder_synced: AtomicBool,
     /// The database of anchors, opened by the first sync.
     anchors: Mutex<Option<Anchors>>,
     /// Wakes the thread that copies lines to the database of all servers.
@@ -158,8 +161,6 @@ impl Journal {
         create: fn(&Path) -> io::Result<File>,
     ) -> io::Result<Self> {
         let folder = state_dir.path().join(FOLDER);
-        make_folder(&folder)?;
-        sync_folder(state_dir.path())?;
         let state = State {
             current: None,
             next: None,
@@ -175,6 +176,7 @@ impl Journal {
             create,
             state: Mutex::new(state),
             changed: Condvar::new(),
+            is_folder_synced: AtomicBool::new(false),
             anchors: Mutex::new(None),
             copier: Mutex::new(None),
         });
@@ -302,11 +304,7 @@ impl Shared {
 
     /// Creates a file and reserves space in it.
     fn begin(&self) -> io::Result<Current> {
-        // Someone may have deleted the folder. A deleted state folder is not made again.
-        match std::fs::create_dir(&self.folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
+        self.make_folder()?;
         let begun = now();
         let started = timestamp(begun).replace(['-', ':'], "");
         let name =
@@ -329,6 +327,21 @@ impl Shared {
                 Err(error)
             }
         }
+    }
+
+    /// Makes the folder of the files durably, if this process did not before or someone deleted it.
+    /// A deleted state folder is not made again.
+    fn make_folder(&self) -> io::Result<()> {
+        let is_new = match make_private_folder(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            made => made.map(|()| true)?,
+        };
+        // Another process may have made the folder just now.
+        if is_new || !self.is_folder_synced.load(Ordering::Relaxed) {
+            sync_folder(self.state_dir.path())?;
+            self.is_folder_synced.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Makes the next file if the current one is nearly full. Its making is synced, and so must not

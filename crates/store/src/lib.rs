@@ -10,6 +10,7 @@ pub mod files;
 pub mod foreign_file;
 pub mod history;
 pub mod journal;
+pub mod on_first_use;
 pub mod owner_texts;
 pub mod person_folder;
 pub mod postgresql;

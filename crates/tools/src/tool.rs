@@ -270,7 +270,7 @@ fn definition<T: Tool>() -> ToolDefinition {
         group: T::GROUP,
         description: description::<T>() + &next,
         input: input_schema::<T>(),
-        output: output_schema::<T>(),
+        output: output_schema::<T>,
         read_only: <T::Permits as Permits>::READ_ONLY,
         destructive: T::DESTRUCTIVE,
         idempotent: T::IDEMPOTENT,

@@ -52,7 +52,10 @@ static SPACE: LazyLock<Space> = LazyLock::new(|| {
 /// Each tool's schemas, which are slow to make.
 static SCHEMAS: LazyLock<Vec<(&str, Value, Value)>> = LazyLock::new(|| {
     SpaceTools::built_in()
-        .map(|tool| (tool.name, tool.definition().input.into(), tool.definition().output.into()))
+        .map(|tool| {
+            let definition = tool.definition();
+            (tool.name, definition.input.into(), (definition.output)().into())
+        })
         .collect()
 });
 

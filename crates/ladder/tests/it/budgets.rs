@@ -265,7 +265,7 @@ fn the_list_of_tools_is_shorter_than_16_kib() {
             .map(|tool| {
                 json!({
                     "name": tool.name, "title": tool.title, "description": tool.description, "inputSchema": tool.input,
-                    "outputSchema": tool.output,
+                    "outputSchema": (tool.output)(),
                     "annotations": {
                         "readOnlyHint": tool.read_only, "destructiveHint": tool.destructive,
                         "idempotentHint": tool.idempotent, "openWorldHint": false,

@@ -36,7 +36,7 @@ static SCHEMAS: LazyLock<BTreeMap<&'static str, Json>> = LazyLock::new(|| {
     RECORD_TOOLS
         .iter()
         .map(ToolEntry::definition)
-        .map(|tool| (tool.name, tool.output.into()))
+        .map(|tool| (tool.name, (tool.output)().into()))
         .collect()
 });
 

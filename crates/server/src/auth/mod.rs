@@ -38,7 +38,7 @@ pub use mint::{MintError, MintRequest, MintedToken, Minter, ShownToken};
 pub use provider_keys::{KeyFetchError, KeySource, ProviderKeys};
 pub use provider_tokens::ProviderVerifier;
 pub use rejection::TokenRejected;
-pub use stdio_client::{DOCTOR, StdioClient, StdioRefusal, StdioRights, stdio_record};
+pub use stdio_client::{DOCTOR, ServedSpace, StdioClient, StdioRefusal, StdioRights, stdio_record};
 pub use token_uses::TokenUses;
 pub use verifier::TokenVerifier;
 

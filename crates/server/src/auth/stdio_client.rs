@@ -4,7 +4,8 @@
 //! gives itself when it opens the session, marked as such. Each client has a record among the
 //! tokens, which says what it may do and when it was last used, and which the owner can revoke.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
@@ -26,11 +27,39 @@ pub struct StdioRights {
     /// The user for whom the client acts.
     pub subject: String,
     /// The space that is served.
-    pub audience: String,
+    pub space: ServedSpace,
     /// The scopes on files.
     pub scopes: Scopes,
     /// The access to records.
     pub records: RecordsClaim,
+}
+
+/// The space that a client is let into.
+#[derive(Clone, Debug)]
+pub enum ServedSpace {
+    /// The space with this `aud`.
+    Known(String),
+    /// The space of this folder, which gets an `aud` when a client is recorded first.
+    OfFolder(PathBuf),
+}
+
+impl ServedSpace {
+    /// Returns the `aud`, after making one for a folder that has none.
+    fn audience(&self, tokens: &TokenStore) -> Result<String, StateError> {
+        match self {
+            Self::Known(audience) => Ok(audience.clone()),
+            Self::OfFolder(folder) => Ok(tokens.space_of(folder)?.audience),
+        }
+    }
+
+    /// Returns the `aud` if there is one, and writes nothing.
+    fn known_audience(&self, tokens: &TokenStore) -> Result<Option<String>, StateError> {
+        match self {
+            Self::Known(audience) => Ok(Some(audience.clone())),
+            Self::OfFolder(_) if !tokens.has_tables() => Ok(None),
+            Self::OfFolder(folder) => tokens.audience_of(folder),
+        }
+    }
 }
 
 /// Why a client may not act.
@@ -80,7 +109,41 @@ impl StdioClient {
     /// # Errors
     /// [`StdioRefusal`].
     pub fn check(&self) -> Result<(), StdioRefusal> {
-        self.given.as_ref().map_or(Ok(()), |_| self.principal(None).map(drop))
+        self.given.as_ref().map_or(Ok(()), |_| self.principal_of_lists(None).map(drop))
+    }
+
+    /// Returns the caller of a list that no file and no record is looked at for. The list says what
+    /// a client may do, so a client that is not recorded yet gets it before it is recorded, which
+    /// takes several syncs of the disk. One that sees records is recorded first: what it may list
+    /// depends on its record.
+    ///
+    /// # Errors
+    /// [`StdioRefusal`], also for a client that was ended.
+    pub fn principal_of_lists(
+        &self,
+        calls_itself: Option<&str>,
+    ) -> Result<Principal, StdioRefusal> {
+        let is_admitted = self.admitted().is_some();
+        if is_admitted || self.rights.records != RecordsClaim::None || self.is_doctor() {
+            return self.principal(calls_itself);
+        }
+        let client = self.name(calls_itself);
+        let known = match self.rights.space.known_audience(&self.tokens)? {
+            Some(audience) => {
+                let wanted = stdio_record(&self.rights, &audience, &client, (self.clock)());
+                self.tokens.known_stdio_client(&wanted)?
+            }
+            None => None,
+        };
+        match known {
+            Some(StdioAccess::Ended(_)) => Err(StdioRefusal::Ended { client }),
+            Some(StdioAccess::Allowed(_)) => self.principal(calls_itself),
+            None => {
+                let StdioRights { subject, scopes, records, .. } = &self.rights;
+                let (scopes, records) = (scopes.clone(), records.clone());
+                Ok(Principal::assert_verified(subject, None, Some(&client), scopes, records))
+            }
+        }
     }
 
     /// Returns the caller, and notes the use. `calls_itself` is the name that the client gave when
@@ -89,7 +152,7 @@ impl StdioClient {
     /// # Errors
     /// [`StdioRefusal`], also for a client that was ended since its last call.
     pub fn principal(&self, calls_itself: Option<&str>) -> Result<Principal, StdioRefusal> {
-        let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut admitted = self.admitted();
         let principal = match &*admitted {
             Some(principal) => principal.clone(),
             None => admitted.insert(self.admit(calls_itself)?).clone(),
@@ -113,17 +176,29 @@ impl StdioClient {
 
     /// Whether the client was ended.
     pub fn is_ended(&self) -> bool {
-        let admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let admitted = self.admitted();
         let client = admitted.as_ref().filter(|it| it.client() != Some(DOCTOR));
         let jti = client.and_then(Principal::token);
         // A list that cannot be read ends nothing.
         jti.is_some_and(|jti| matches!(self.tokens.is_live(jti), Ok(false)))
     }
 
+    fn admitted(&self) -> MutexGuard<'_, Option<Principal>> {
+        self.admitted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_doctor(&self) -> bool {
+        self.given.as_deref() == Some(DOCTOR)
+    }
+
+    fn name(&self, calls_itself: Option<&str>) -> String {
+        self.given.clone().unwrap_or_else(|| self_given(calls_itself))
+    }
+
     fn admit(&self, calls_itself: Option<&str>) -> Result<Principal, StdioRefusal> {
-        let client = self.given.clone().unwrap_or_else(|| self_given(calls_itself));
+        let client = self.name(calls_itself);
         let StdioRights { subject, scopes, records, .. } = &self.rights;
-        if self.given.as_deref() == Some(DOCTOR) {
+        if self.is_doctor() {
             // The client of a grant has a token identifier.
             let token = matches!(records, RecordsClaim::Grant(_));
             let token = token.then(|| uuid::Uuid::new_v4().to_string());
@@ -135,7 +210,8 @@ impl StdioClient {
                 records.clone(),
             ));
         }
-        let wanted = stdio_record(&self.rights, &client, (self.clock)());
+        let audience = self.rights.space.audience(&self.tokens)?;
+        let wanted = stdio_record(&self.rights, &audience, &client, (self.clock)());
         match self.tokens.admit_stdio_client(&wanted, AfterEnd::StaysOut)? {
             StdioAccess::Ended(_) => Err(StdioRefusal::Ended { client }),
             StdioAccess::Allowed(TokenRecord { jti, .. }) => {
@@ -147,15 +223,15 @@ impl StdioClient {
     }
 }
 
-/// Returns the record of a client that may act from `now` on.
-pub fn stdio_record(rights: &StdioRights, client: &str, now: i64) -> TokenRecord {
+/// Returns the record of a client that may act in the space `audience` from `now` on.
+pub fn stdio_record(rights: &StdioRights, audience: &str, client: &str, now: i64) -> TokenRecord {
     let grant = match &rights.records {
         RecordsClaim::Grant(grant) => Some(grant.to_string()),
         RecordsClaim::None | RecordsClaim::Owner | RecordsClaim::Import(_) => None,
     };
     TokenRecord {
         jti: uuid::Uuid::new_v4().to_string(),
-        audience: Some(rights.audience.clone()),
+        audience: Some(audience.to_owned()),
         kind: TokenKind::Stdio,
         subject: rights.subject.clone(),
         client: Some(client.to_owned()),
@@ -197,7 +273,7 @@ mod tests {
         fn client(&self, given: Option<&str>) -> StdioClient {
             let rights = StdioRights {
                 subject: "ann".to_owned(),
-                audience: "urn:uuid:1".to_owned(),
+                space: ServedSpace::Known("urn:uuid:1".to_owned()),
                 scopes: Scopes::from_claim("read:/"),
                 records: RecordsClaim::None,
             };
@@ -237,6 +313,31 @@ mod tests {
             assert!(matches!(refusal, StdioRefusal::Ended { .. }), "{refusal}");
         }
         assert!(rig.client(Some("codex")).check().is_ok());
+    }
+
+    #[test]
+    fn a_new_client_is_recorded_by_its_first_call_and_not_by_a_list() {
+        let rig = Rig::new();
+        let client = rig.client(Some("cursor"));
+        client.check().unwrap();
+        let listed = client.principal_of_lists(Some("claude-ai")).unwrap();
+        assert_eq!((listed.client(), listed.token()), (Some("cursor"), None));
+        assert_eq!(rig.tokens.list().unwrap(), []);
+        assert!(!client.is_ended());
+        let called = client.principal(None).unwrap();
+        assert_eq!(rig.tokens.list().unwrap()[0].jti, called.token().unwrap());
+        // From now on a list is as any call.
+        assert_eq!(client.principal_of_lists(None).unwrap().token(), called.token());
+        assert_eq!(
+            rig.client(Some("cursor")).principal_of_lists(None).unwrap().token(),
+            called.token()
+        );
+        rig.tokens.revoke(called.token().unwrap(), 8).unwrap();
+        for client in [client, rig.client(Some("cursor"))] {
+            let refusal = client.principal_of_lists(None).unwrap_err();
+            assert!(matches!(refusal, StdioRefusal::Ended { .. }), "{refusal}");
+        }
+        assert!(rig.client(Some("cursor")).check().is_err());
     }
 
     #[test]

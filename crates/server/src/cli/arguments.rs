@@ -10,6 +10,8 @@ mod people;
 mod records;
 mod upkeep;
 
+use std::ffi::OsString;
+
 use clap::{Arg, ArgAction, Command};
 
 use crate::config::declarations::{PERSON, ROOT};
@@ -22,7 +24,16 @@ Every setting can also be given as an environment variable (STILE_LISTEN for --l
 stile.toml (listen = \"127.0.0.1:9999\"). A flag overrides a variable, and a variable overrides the \
 file. `stile config` shows the values in force and where they come from.";
 
-pub(super) fn command(settings: Settings<'_>) -> Command {
+/// Returns the command line for these arguments. A client that starts `stile stdio` waits for it,
+/// so that subcommand is declared without the others, which no message about it names.
+pub(super) fn command_for(settings: Settings<'_>, arguments: &[OsString]) -> Command {
+    match arguments.get(1) {
+        Some(name) if name == "stdio" => program().subcommand(stdio(settings)),
+        _ => command(settings),
+    }
+}
+
+fn program() -> Command {
     Command::new("stile")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Lets AI agents into a folder of yours, one bounded and authorized step at a time.")
@@ -63,6 +74,10 @@ Exit codes:
         .subcommand_required(true)
         .max_term_width(100)
         .disable_help_subcommand(true)
+}
+
+pub(super) fn command(settings: Settings<'_>) -> Command {
+    program()
         .subcommand(serve(settings))
         .subcommand(stdio(settings))
         .subcommand(gateway(settings))
@@ -606,5 +621,21 @@ mod tests {
         // Three show nothing themselves, a declaration is JSON as it is, a
         // difference is a text, and two print what the service manager says.
         assert_eq!(found, ["client", "status", "logs", "person", "diff", "records", "declare"]);
+    }
+
+    #[test]
+    fn the_start_of_stdio_says_of_its_arguments_what_the_whole_command_line_says() {
+        for words in [&["--help"][..], &["--nonsense"], &["/s", "/t"], &["--client"], &["/s"]] {
+            let words: Vec<OsString> =
+                ["stile", "stdio"].iter().chain(words).map(OsString::from).collect();
+            let all = command(Config::DECLARATIONS).term_width(100);
+            let alone = command_for(Config::DECLARATIONS, &words).term_width(100);
+            assert_eq!(alone.get_subcommands().count(), 1);
+            let said = |command: Command| match command.try_get_matches_from(&words) {
+                Ok(matches) => format!("{:?}", matches.subcommand_name()),
+                Err(error) => error.to_string(),
+            };
+            assert_eq!(said(alone), said(all));
+        }
     }
 }

@@ -24,7 +24,7 @@ use super::{
     Failure, Invocation, doctor, duration, found_server, local_time, owner, settings, table, token,
     user_name, welcome,
 };
-use crate::auth::{MintRequest, MintedToken, Minter, StdioRights, stdio_record};
+use crate::auth::{MintRequest, MintedToken, Minter, ServedSpace, StdioRights, stdio_record};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::declarations::{PUBLIC_URL, ROOT, STATE};
 use crate::config::{Environment, Resolved, Source, ToolNames};
@@ -310,11 +310,11 @@ impl Order {
     fn let_in(&self, client: &ClientRow, now: i64) -> Result<bool, Failure> {
         let rights = StdioRights {
             subject: self.request.subject.clone(),
-            audience: self.audience.clone(),
+            space: ServedSpace::Known(self.audience.clone()),
             scopes: self.request.scopes.clone(),
             records: self.request.records.clone(),
         };
-        let record = stdio_record(&rights, client.name, now);
+        let record = stdio_record(&rights, &self.audience, client.name, now);
         let tokens = self.home.tokens()?;
         let access = tokens.admit_stdio_client(&record, AfterEnd::StaysOut)?;
         let was_ended = matches!(access, StdioAccess::Ended(_));

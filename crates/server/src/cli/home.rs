@@ -181,6 +181,14 @@ impl Home {
         }
     }
 
+    /// Opens the tables of tokens and sign-in, and makes none before the first use.
+    pub(super) fn tokens_on_first_use(&self) -> Result<TokenStore, StateError> {
+        match &self.database {
+            Some(database) => Ok(TokenStore::on(database)),
+            None => TokenStore::open_on_first_use(&self.state),
+        }
+    }
+
     /// Opens the tables of tokens for lookups, and writes to no file.
     pub(super) fn tokens_to_read(&self) -> Result<TokenStore, StateError> {
         match &self.database {

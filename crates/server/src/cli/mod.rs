@@ -187,7 +187,7 @@ fn run(
         return Ok(first_steps::write_first_steps(installation, output)?);
     }
     let arguments = first_steps::as_flags(arguments);
-    let command = arguments::command(Config::DECLARATIONS);
+    let command = arguments::command_for(Config::DECLARATIONS, &arguments);
     let is_short = first_steps::wants_short_help(&arguments);
     let command = if is_short { first_steps::shortened(command) } else { command };
     // Snapshots must not depend on the terminal that the tests run in.

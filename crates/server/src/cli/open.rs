@@ -15,7 +15,7 @@ use stile_store::history::{
 };
 use stile_store::journal::{Journal, JournalOptions};
 use stile_store::owner_texts::{LeftOut, PromptFolder, overlap, read_instructions};
-use stile_store::space::{OpenError, Space, SpaceOptions};
+use stile_store::space::{FirstUse, OpenError, Space, SpaceOptions};
 use stile_store::state::{ServedFolder, StateDir, check_disjoint, create_space_folder, is_inside};
 use stile_tools::call_log::CallLog;
 use stile_tools::definition::ToolGroup;
@@ -89,10 +89,52 @@ pub(super) fn open_space_of_owner(
     Ok((OpenSpace { space, journal, history: kept, served: None }, history))
 }
 
+/// Opens the same to serve one client, which may want nothing but lists. The first call that
+/// touches files opens the history, cleans up after killed processes and recovers what they left.
+/// An owner who requires the history gets it opened at once, so that the start says what is wrong
+/// with it.
+pub(super) fn open_space_on_first_use(resolved: &Resolved) -> Result<(Home, OpenSpace), Failure> {
+    let config = &resolved.config;
+    if config.history == HistoryMode::Require {
+        return open_space(resolved);
+    }
+    check_places(config)?;
+    let home = Home::open(config)?;
+    let (journal, served) = open_journal_and_hold_folder(&home, resolved)?;
+    let (state, settings, at) = (home.state().clone(), server_settings(resolved), config.clone());
+    // Without `require`, what is wrong with the history is said, and is no error.
+    let history =
+        Box::new(move || open_history(&at, &state, settings.as_ref()).unwrap_or_default());
+    let notices = Box::new(|notices: Vec<String>| {
+        for notice in notices {
+            let _ = writeln!(io::stderr(), "{notice}");
+        }
+    });
+    let options = options_of_state(config, home.state(), &journal);
+    let first = FirstUse { history, notices };
+    let space = Space::open_ambient_on_first_use(&config.root, options, first)
+        .map_err(|error| cannot_open(config, &error))?;
+    Ok((home, OpenSpace { space, journal, history: None, served }))
+}
+
 /// Opens the journal and the space of a state that is open, to serve the space.
 pub(super) fn open_space_at(home: &Home, resolved: &Resolved) -> Result<OpenSpace, Failure> {
     let config = &resolved.config;
     check_places(config)?;
+    let (journal, served) = open_journal_and_hold_folder(home, resolved)?;
+    // The only place that names the root of a space to the store in order to change files.
+    let history = open_history(config, home.state(), server_settings(resolved).as_ref())?;
+    let space = open_space_in(config, home.state(), history.clone(), &journal)?;
+    Ok(OpenSpace { space, journal, history, served })
+}
+
+/// Opens the journal, and says to other processes that the folder of the space is served. Makes the
+/// default folder on first use.
+fn open_journal_and_hold_folder(
+    home: &Home,
+    resolved: &Resolved,
+) -> Result<(Arc<Journal>, Option<ServedFolder>), Failure> {
+    let config = &resolved.config;
     let journal = open_journal(home, config)?;
     if *resolved.source(&ROOT) == Source::Default {
         create_space_folder(&config.root).map_err(|error| {
@@ -107,10 +149,7 @@ pub(super) fn open_space_at(home: &Home, resolved: &Resolved) -> Result<OpenSpac
             }
         })
         .ok();
-    // The only place that names the root of a space to the store in order to change files.
-    let history = open_history(config, home.state(), server_settings(resolved).as_ref())?;
-    let space = open_space_in(config, home.state(), history.clone(), &journal)?;
-    Ok(OpenSpace { space, journal, history, served })
+    Ok((journal, served))
 }
 
 /// Opens the space of a person in a folder of all people. Makes its folders on first use: `notes`
@@ -139,14 +178,19 @@ fn open_space_in(
     history: Option<Arc<History>>,
     journal: &Arc<Journal>,
 ) -> Result<Space, Failure> {
-    let appends_folder = Some(state.path().join(APPENDS));
-    let options = SpaceOptions { appends_folder, ..space_options(config, journal) };
+    let options = options_of_state(config, state, journal);
     let (space, notices) = Space::open_ambient_with(&config.root, options, history)
         .map_err(|error| cannot_open(config, &error))?;
     for notice in notices {
         writeln!(io::stderr(), "{notice}")?;
     }
     Ok(space)
+}
+
+/// Returns the options of a space whose state is `state`.
+fn options_of_state(config: &Config, state: &StateDir, journal: &Arc<Journal>) -> SpaceOptions {
+    let appends_folder = Some(state.path().join(APPENDS));
+    SpaceOptions { appends_folder, ..space_options(config, journal) }
 }
 
 /// Opens the history of the space to serve it, as the settings want it. If it cannot be used, that

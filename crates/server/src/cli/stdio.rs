@@ -8,7 +8,7 @@ use stile_domain::sign_in::client_metadata::ClientName;
 
 use super::open::OpenSpace;
 use super::{Failure, open, owner, process, token, user_name};
-use crate::auth::{StdioClient, StdioRefusal, StdioRights};
+use crate::auth::{ServedSpace, StdioClient, StdioRefusal, StdioRights};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::{Environment, Resolved};
 use crate::mcp::handler::CallerSource;
@@ -28,12 +28,13 @@ pub(super) fn run(
     let given = owner::text(matches, "client").map(client_name).transpose()?;
     process::log(resolved.config.log);
     let texts = open::owner_texts(&resolved.config)?;
-    let (home, open_space) = open::open_space(resolved)?;
+    // Most clients ask for the lists first, which need no file: see docs/decisions/0095.
+    let (home, open_space) = open::open_space_on_first_use(resolved)?;
     home.refuse_people("stile stdio", "serve people over HTTP with `stile serve --spaces`")?;
-    let tokens = Arc::new(home.tokens()?);
+    let tokens = Arc::new(home.tokens_on_first_use()?);
     let rights = StdioRights {
         subject: user_name(environment),
-        audience: tokens.space_of(&resolved.config.root)?.audience,
+        space: ServedSpace::OfFolder(resolved.config.root.clone()),
         scopes,
         records: claim,
     };

@@ -149,9 +149,10 @@ declare_settings! {
     TOOLS: ToolGroups = Flag("tools", "GROUP,…"), word,
         default Text("files,find,notes,records"), for &[Serve, Stdio, Gateway];
 
-    /// Answer calls with their text, their structured content, or both: text, structured or both.
-    /// A client can choose by its address, as in `/mcp?answers=text`.
-    ANSWERS: AnswerForms = Flag("answers", "FORM"), word, default Text("both"),
+    /// Answer calls with their text, their structured content, or both: text, structured, both, or
+    /// auto, which is both for all clients but those known to show one of them. A client can
+    /// choose by its address, as in `/mcp?answers=text`.
+    ANSWERS: AnswerForms = Flag("answers", "FORM"), word, default Text("auto"),
         for &[Serve, Stdio, Gateway, Mcp];
 
     /// Show at most this much text in an answer that lists records; its structured content may

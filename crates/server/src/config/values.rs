@@ -407,13 +407,15 @@ impl ToToml for ToolGroups {
 words! {
     /// Which form of an answer a client gets.
     pub enum AnswerForms {
+        /// The one form that the client is known to show, and otherwise both.
+        Auto = "auto",
         /// The text and the structured content.
         Both = "both",
         /// The text alone. Lists of tools have no output schemas then.
         Text = "text",
         /// The structured content alone; text only where a call failed.
         Structured = "structured",
-    } "is not text, structured or both"
+    } "is not auto, text, structured or both"
 }
 
 impl AnswerForms {

@@ -115,14 +115,38 @@ pub(crate) async fn answer(
 }
 
 fn response(id: &Value, answer: &Answer, forms: AnswerForms) -> String {
+    let mut out = begun(id, answer);
+    out.push_str("\"resultType\":\"complete\",");
+    push_result(&mut out, answer, forms);
+    out.push_str(",\"_meta\":");
+    out.push_str(server_info::result_meta_text());
+    out.push_str("}}");
+    out
+}
+
+/// Returns the response to a call of a session, as the SDK writes it.
+pub(crate) fn session_response(id: &Value, answer: &Answer, forms: AnswerForms) -> String {
+    let mut out = begun(id, answer);
+    push_result(&mut out, answer, forms);
+    out.push_str("}}");
+    out
+}
+
+fn begun(id: &Value, answer: &Answer) -> String {
     let mut out = String::with_capacity(answer.text.len() * 5 / 2 + 512);
     out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
     out.push_str(&id.to_string());
-    out.push_str(",\"result\":{\"resultType\":\"complete\",\"content\":[");
+    out.push_str(",\"result\":{");
+    out
+}
+
+/// Writes the members of a result that both lifecycles have.
+fn push_result(out: &mut String, answer: &Answer, forms: AnswerForms) {
+    out.push_str("\"content\":[");
     let has_text = forms.has_text(answer.failure.is_some());
     if has_text {
         out.push_str("{\"type\":\"text\",\"text\":");
-        push_json(&mut out, &answer.text);
+        push_json(out, &answer.text);
         out.push('}');
     }
     let media = answer.media.clone().map(resources::media);
@@ -131,7 +155,7 @@ fn response(id: &Value, answer: &Answer, forms: AnswerForms) -> String {
         if has_text || index > 0 {
             out.push(',');
         }
-        push_json(&mut out, &block);
+        push_json(out, &block);
     }
     out.push(']');
     if forms != AnswerForms::Text {
@@ -139,14 +163,10 @@ fn response(id: &Value, answer: &Answer, forms: AnswerForms) -> String {
         match &answer.structured {
             Structured::SameAsText => out.push_str(&answer.text),
             Structured::Json(json) => out.push_str(json),
-            Structured::Tree(value) => push_json(&mut out, value),
+            Structured::Tree(value) => push_json(out, value),
         }
     }
     out.push_str(if answer.failure.is_some() { ",\"isError\":true" } else { ",\"isError\":false" });
-    out.push_str(",\"_meta\":");
-    out.push_str(server_info::result_meta_text());
-    out.push_str("}}");
-    out
 }
 
 fn push_json<T: serde::Serialize + ?Sized>(out: &mut String, value: &T) {

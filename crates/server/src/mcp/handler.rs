@@ -13,7 +13,7 @@ use futures::FutureExt as _;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
     CompleteResult, CompletionInfo, ContentBlock, CustomRequest, CustomResult, DiscoverResult,
-    ErrorCode, GetPromptRequestParams, GetPromptResponse, InitializeRequestParams,
+    ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, InitializeRequestParams,
     InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
     ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
     ReadResourceRequestParams, ReadResourceResponse, Reference, ServerConfig, SubscriptionFilter,
@@ -21,21 +21,21 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
+use stile_domain::permit::Principal;
 use stile_domain::tool_name::ShownTools;
 use stile_store::cancellation::Cancellation;
 use stile_tools::answer::{Answer, Structured};
+use stile_tools::definition::ToolGroup;
 use stile_tools::prompts::{PromptRefused, Prompts};
 use stile_tools::space::file_resource;
 use stile_tools::toolset::{Caller, Feature, UnknownTool};
 
-use super::client_names::spelling;
+use super::client_names::{answer_form, spelling};
 use super::list_changes::{CurrentRights, IsOpen, ListChange, ListListener};
 use super::presentation::Presentation;
 use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry};
 use super::tool_definitions::ToolDefinitions;
-use super::{
-    envelope, handshake, progress, prompts, resources, revisions, server_info, tool_definitions,
-};
+use super::{direct, envelope, handshake, progress, prompts, resources, revisions, server_info};
 use crate::auth::{StdioClient, StdioRefusal};
 use crate::config::AnswerForms;
 use crate::people::Person;
@@ -56,6 +56,17 @@ pub enum CallerSource {
     /// The extensions of each HTTP request, into which the endpoint put the caller, with the
     /// spelling of tool names for that caller.
     Request,
+}
+
+/// A call of a session that has a name and arguments and nothing else.
+#[derive(Debug)]
+pub(crate) struct SessionCall {
+    /// The id of the request.
+    pub(crate) id: Value,
+    /// The name of the tool.
+    pub(crate) name: String,
+    /// The arguments; null if there are none.
+    pub(crate) arguments: Value,
 }
 
 /// The server as the SDK calls it. Clones share everything.
@@ -83,6 +94,51 @@ impl Handler {
         let definitions = ToolDefinitions::new(service.definitions());
         let shared = Shared { service, caller, presentation, definitions, subscriptions };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Whether there is a tool of this name.
+    pub(crate) fn knows_tool(&self, name: &str) -> bool {
+        self.shared.definitions.group(name).is_some()
+    }
+
+    /// Answers a call of the client on stdio, as [`ServerHandler::call_tool`] does. Returns the
+    /// JSON-RPC response. `client` is what the client said of itself when it opened the session.
+    pub(crate) async fn answer_session_call(
+        &self,
+        call: SessionCall,
+        client: &Implementation,
+        cancellation: Cancellation,
+    ) -> String {
+        let SessionCall { id, name, arguments } = call;
+        let answered = guarded(async {
+            let caller = Caller { cancellation, ..self.session_caller(client)? };
+            let answer = self.shared.service.call(&name, arguments, &caller).await;
+            answer.map_err(|UnknownTool| unknown_tool())
+        });
+        match answered.await {
+            Ok(answer) => {
+                let group = self.shared.definitions.group(&name).unwrap_or(ToolGroup::Records);
+                let wanted = self.shared.presentation.answers;
+                direct::session_response(&id, &answer, answer_form(wanted, Some(client), group))
+            }
+            Err(ErrorData { code, message, data, .. }) => {
+                envelope::error(Some(&id), code.0, &message, data).to_string()
+            }
+        }
+    }
+
+    /// Returns the caller on stdio whose session was opened with these words.
+    fn session_caller(&self, client: &Implementation) -> Result<Caller, ErrorData> {
+        let caller = match &self.shared.caller {
+            CallerSource::Fixed(caller) => caller.clone(),
+            CallerSource::Stdio(stdio) => {
+                let principal = stdio.principal(Some(&client.name));
+                principal.map(Caller::local).map_err(|refusal| refused(&refusal))?
+            }
+            CallerSource::Request => return Err(internal("a request came without its caller")),
+        };
+        let names = self.told_in_session(&caller, Some(client));
+        Ok(Caller { names, ..caller })
     }
 
     /// Returns how long a subscriber may be told of changes.
@@ -117,11 +173,13 @@ impl Handler {
     fn tell_of_lists(&self, peer: Peer<RoleServer>) {
         let caller = match &self.shared.caller {
             CallerSource::Fixed(caller) => caller.clone(),
-            // The client has its name since it opened the session.
-            CallerSource::Stdio(client) => match client.principal(None) {
-                Ok(principal) => Caller::local(principal),
-                Err(_) => return,
-            },
+            CallerSource::Stdio(client) => {
+                let session = peer.peer_info().map(|session| session.client_info.name.clone());
+                match client.principal_of_lists(session.as_deref()) {
+                    Ok(principal) => Caller::local(principal),
+                    Err(_) => return,
+                }
+            }
             CallerSource::Request => return,
         };
         let service = self.shared.service.clone();
@@ -132,6 +190,20 @@ impl Handler {
     }
 
     fn caller(&self, context: &Context) -> Result<Caller, ErrorData> {
+        self.caller_by(context, StdioClient::principal)
+    }
+
+    /// Returns the caller of a list that looks at no file and no record.
+    fn caller_of_lists(&self, context: &Context) -> Result<Caller, ErrorData> {
+        self.caller_by(context, StdioClient::principal_of_lists)
+    }
+
+    /// Returns the caller. `principal` finds the client on stdio.
+    fn caller_by(
+        &self,
+        context: &Context,
+        principal: fn(&StdioClient, Option<&str>) -> Result<Principal, StdioRefusal>,
+    ) -> Result<Caller, ErrorData> {
         match &self.shared.caller {
             CallerSource::Fixed(caller) => Ok(Caller {
                 names: self.told_tools(caller, context),
@@ -140,7 +212,7 @@ impl Handler {
                 ..caller.clone()
             }),
             CallerSource::Stdio(client) => {
-                let principal = client.principal(client_name(context).as_deref());
+                let principal = principal(client, client_name(context).as_deref());
                 let caller = principal.map(Caller::local).map_err(|refusal| refused(&refusal))?;
                 Ok(Caller { names: self.told_tools(&caller, context), ..caller })
             }
@@ -187,13 +259,21 @@ impl Handler {
 
     /// Returns the tools that the caller on stdio may be told of.
     fn told_tools(&self, caller: &Caller, context: &Context) -> ShownTools {
-        // A request that carries its own version belongs to no session, whatever came before it.
-        let session =
-            if context.meta.protocol_version().is_none() { context.peer.peer_info() } else { None };
-        let session_client = session.as_ref().map(|session| session.client_info.name.as_str());
+        self.told_in_session(caller, session_client(context).as_ref())
+    }
+
+    /// Returns the tools that a caller on stdio may be told of whose session `client` opened.
+    fn told_in_session(&self, caller: &Caller, client: Option<&Implementation>) -> ShownTools {
         let Presentation { names, groups, .. } = self.shared.presentation;
-        let spelling = spelling(names, caller.principal.client(), session_client);
+        let session = client.map(|client| client.name.as_str());
+        let spelling = spelling(names, caller.principal.client(), session);
         self.shared.service.told_tools(caller, spelling, groups)
+    }
+
+    /// Returns the form in which this client gets the answers of a group of tools.
+    fn answer_form(&self, group: ToolGroup, context: &Context) -> AnswerForms {
+        let wanted = self.presentation(context).answers;
+        answer_form(wanted, session_client(context).as_ref(), group)
     }
 }
 
@@ -212,6 +292,16 @@ fn refused(refusal: &StdioRefusal) -> ErrorData {
             internal("the client could not be looked up")
         }
     }
+}
+
+/// Returns what the client said of itself when it opened the session of a request; `None` outside
+/// of a session.
+fn session_client(context: &Context) -> Option<Implementation> {
+    // A request that carries its own version belongs to no session, whatever came before it.
+    if context.meta.protocol_version().is_some() {
+        return None;
+    }
+    context.peer.peer_info().map(|session| session.client_info.clone())
 }
 
 /// Returns the name that the client gives itself, in this request or when it opened the session.
@@ -297,7 +387,7 @@ impl ServerHandler for Handler {
         context: Context,
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
-        let caller = self.caller(&context)?;
+        let caller = self.caller_of_lists(&context)?;
         let config = self.config(self.service(&context), Some(&caller));
         Ok(config.with_protocol_version(handshake::agreed_version(&request.protocol_version)))
     }
@@ -315,7 +405,7 @@ impl ServerHandler for Handler {
     }
 
     async fn discover(&self, context: Context) -> Result<DiscoverResult, ErrorData> {
-        let caller = self.caller(&context)?;
+        let caller = self.caller_of_lists(&context)?;
         let config = self.config(self.service(&context), Some(&caller));
         Ok(DiscoverResult::from_server_info(revisions::ALL.to_vec(), config))
     }
@@ -327,7 +417,7 @@ impl ServerHandler for Handler {
     ) -> Result<ListToolsResult, ErrorData> {
         guarded(async {
             only_page(request.as_ref())?;
-            let caller = self.caller(&context)?;
+            let caller = self.caller_of_lists(&context)?;
             let session = session_of(&context);
             if !session.is_empty() {
                 // Some clients never say that they are initialized.
@@ -335,11 +425,9 @@ impl ServerHandler for Handler {
             }
             let tools = self.service(&context).listed(&caller).await;
             let groups = self.presentation(&context).groups;
-            let definitions = self.shared.definitions.list(&tools, groups, caller.names.spelling());
-            let definitions = match self.presentation(&context).answers {
-                AnswerForms::Text => tool_definitions::without_output_schemas(definitions),
-                AnswerForms::Both | AnswerForms::Structured => definitions,
-            };
+            let form = |group| self.answer_form(group, &context);
+            let spelling = caller.names.spelling();
+            let definitions = self.shared.definitions.list(&tools, groups, spelling, form);
             Ok(uncached!(ListToolsResult, definitions, &context))
         })
         .await
@@ -366,13 +454,12 @@ impl ServerHandler for Handler {
             };
             match answer {
                 Ok(answer) => {
-                    let forms = self.presentation(&context).answers;
+                    let group = self.shared.definitions.group(&request.name);
+                    let group = group.unwrap_or(ToolGroup::Records);
+                    let forms = self.answer_form(group, &context);
                     Ok(tool_result(answer, forms, meta(&context)).into())
                 }
-                Err(UnknownTool) => Err(ErrorData::invalid_params(
-                    "there is no tool of that name; see `tools/list`",
-                    None,
-                )),
+                Err(UnknownTool) => Err(unknown_tool()),
             }
         })
         .await
@@ -409,7 +496,7 @@ impl ServerHandler for Handler {
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         guarded(async {
             only_page(request.as_ref())?;
-            let caller = self.caller(&context)?;
+            let caller = self.caller_of_lists(&context)?;
             let templates = self.service(&context).resource_templates(&caller);
             let templates =
                 templates.iter().map(|kind| resources::template(kind, caller.names)).collect();
@@ -491,7 +578,7 @@ impl ServerHandler for Handler {
         guarded(async {
             let prompts = self.prompts(&context)?;
             only_page(request.as_ref())?;
-            let caller = self.caller(&context)?;
+            let caller = self.caller_of_lists(&context)?;
             let listed = prompts.list(&self.shown_tools(&caller, &context).await).await;
             let listed = listed.into_iter().map(prompts::prompt).collect();
             Ok(uncached!(ListPromptsResult, listed, &context))
@@ -581,6 +668,10 @@ impl ServerHandler for Handler {
         }
         Err(no_such_method())
     }
+}
+
+fn unknown_tool() -> ErrorData {
+    ErrorData::invalid_params("there is no tool of that name; see `tools/list`", None)
 }
 
 fn no_such_method() -> ErrorData {

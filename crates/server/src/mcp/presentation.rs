@@ -29,7 +29,7 @@ pub struct BadQuery {
 
 impl Default for Presentation {
     fn default() -> Self {
-        Self { names: ToolNames::Auto, groups: ToolGroups::ALL, answers: AnswerForms::Both }
+        Self { names: ToolNames::Auto, groups: ToolGroups::ALL, answers: AnswerForms::Auto }
     }
 }
 
@@ -102,13 +102,13 @@ mod tests {
         let of = |query| Presentation::default().with_query(query);
         let chosen =
             |names, answers| Ok(Presentation { names, answers, ..Presentation::default() });
-        assert_eq!(of(""), chosen(ToolNames::Auto, AnswerForms::Both));
+        assert_eq!(of(""), chosen(ToolNames::Auto, AnswerForms::Auto));
         assert_eq!(of("answers=text"), chosen(ToolNames::Auto, AnswerForms::Text));
         assert_eq!(
             of("x=1&names=dotted&&answers=structured"),
             chosen(ToolNames::Dotted, AnswerForms::Structured)
         );
-        assert_eq!(of("Answers=text&answer=x"), chosen(ToolNames::Auto, AnswerForms::Both));
+        assert_eq!(of("Answers=text&answer=x"), chosen(ToolNames::Auto, AnswerForms::Auto));
         for bad in ["answers", "answers=", "answers=TEXT", "answers=text&answers=text", "names=x"] {
             let error = of(bad).unwrap_err().to_string();
             assert!(error.starts_with('`') && error.contains(" in the address "), "{error}");

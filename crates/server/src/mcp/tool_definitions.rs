@@ -1,16 +1,16 @@
 //! Converts tool definitions to the protocol's types.
 //!
-//! A handler converts all definitions once, and all its lists share them.
+//! A handler converts each definition once, when a list first shows it, and all lists share it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value};
 use stile_domain::tool_name::{ShownTools, Spelling};
-use stile_tools::definition::ToolDefinition;
+use stile_tools::definition::{ToolDefinition, ToolGroup};
 
-use crate::config::ToolGroups;
+use crate::config::{AnswerForms, ToolGroups};
 
 /// The converted definitions of all tools of a server.
 pub(crate) struct ToolDefinitions {
@@ -20,10 +20,10 @@ pub(crate) struct ToolDefinitions {
 /// One tool in both spellings of all names that it tells.
 struct Spellings {
     definition: ToolDefinition,
-    dotted: Tool,
-    underscored: Tool,
+    dotted: OnceLock<Tool>,
+    underscored: OnceLock<Tool>,
     /// All texts of the tool, with canonical names.
-    texts: String,
+    texts: OnceLock<String>,
 }
 
 impl ToolDefinitions {
@@ -36,29 +36,49 @@ impl ToolDefinitions {
         self.by_name.get(name).is_some_and(|tool| groups.show(tool.definition.group))
     }
 
+    /// Returns the group of a tool by its canonical name or by the name in a list.
+    pub(crate) fn group(&self, name: &str) -> Option<ToolGroup> {
+        let known = self.by_name.get(name);
+        let known = known.or_else(|| self.by_name.get(name.replacen('_', ".", 1).as_str()));
+        known.map(|tool| tool.definition.group)
+    }
+
     /// Returns the definitions of those `tools` that are in a group, in their order. They name no
-    /// tool that the list lacks.
-    pub(crate) fn list(&self, tools: &[&str], groups: ToolGroups, spelling: Spelling) -> Vec<Tool> {
+    /// tool that the list lacks. `form` is the form of the answers of a group. A tool that gives no
+    /// structured content has no output schema: the protocol demands the one where there is the
+    /// other.
+    pub(crate) fn list(
+        &self,
+        tools: &[&str],
+        groups: ToolGroups,
+        spelling: Spelling,
+        form: impl Fn(ToolGroup) -> AnswerForms,
+    ) -> Vec<Tool> {
         let tools = tools.iter().filter_map(|name| self.by_name.get(name));
         let tools: Vec<_> = tools.filter(|tool| groups.show(tool.definition.group)).collect();
         let is_listed = |name: &str| tools.iter().any(|tool| tool.definition.name == name);
         let names = ShownTools::from(spelling).only(is_listed);
-        tools.iter().map(|tool| tool.listed(names)).collect()
+        let has_all = tools.len() == self.by_name.len();
+        tools
+            .iter()
+            .map(|tool| {
+                let is_told = has_all || names.have_all_in(tool.texts());
+                let mut listed = match is_told {
+                    true => tool.spelled(spelling).clone(),
+                    false => converted(&tool.definition, names),
+                };
+                if form(tool.definition.group) == AnswerForms::Text {
+                    listed.output_schema = None;
+                }
+                listed
+            })
+            .collect()
     }
 }
 
 /// Returns one tool as a list has it, for a page that says how long lists are.
 pub fn listed(tool: ToolDefinition, names: Spelling) -> Value {
-    serde_json::to_value(converted(&tool, names.into())).unwrap_or_default()
-}
-
-/// Removes the output schemas, for a client that gets no structured content: the protocol demands
-/// structured content of a tool with an output schema.
-pub(crate) fn without_output_schemas(mut tools: Vec<Tool>) -> Vec<Tool> {
-    for tool in &mut tools {
-        tool.output_schema = None;
-    }
-    tools
+    serde_json::to_value(Spellings::new(tool).spelled(names)).unwrap_or_default()
 }
 
 /// Returns the schema of an answer as lists show it: an object.
@@ -124,18 +144,24 @@ fn converted(tool: &ToolDefinition, names: ShownTools) -> Tool {
 
 impl Spellings {
     fn new(definition: ToolDefinition) -> Self {
-        let [dotted, underscored] = [Spelling::Dotted, Spelling::Underscored]
-            .map(|spelling| converted(&definition, spelling.into()));
-        let texts = serde_json::to_string(&dotted).unwrap_or_default();
-        Self { definition, dotted, underscored, texts }
+        let [dotted, underscored] = [const { OnceLock::new() }; 2];
+        Self { definition, dotted, underscored, texts: OnceLock::new() }
     }
 
-    /// Returns the tool as a list has it whose tools are `names`.
-    fn listed(&self, names: ShownTools) -> Tool {
-        match names.spelling() {
-            _ if !names.have_all_in(&self.texts) => converted(&self.definition, names),
-            Spelling::Dotted => self.dotted.clone(),
-            Spelling::Underscored => self.underscored.clone(),
-        }
+    /// Returns the tool with all names that it tells in one spelling.
+    fn spelled(&self, names: Spelling) -> &Tool {
+        let kept = match names {
+            Spelling::Dotted => &self.dotted,
+            Spelling::Underscored => &self.underscored,
+        };
+        kept.get_or_init(|| converted(&self.definition, names.into()))
+    }
+
+    /// Returns all texts of the tool, with canonical names.
+    fn texts(&self) -> &str {
+        self.texts.get_or_init(|| {
+            let input = serde_json::to_string(&self.definition.input).unwrap_or_default();
+            format!("{} {input}", self.definition.description)
+        })
     }
 }

@@ -150,7 +150,7 @@ async fn the_address_chooses_the_form_of_answers() {
         let request = bytes_to("/mcp?answers=none", READ, accept, &headers("text.read"), &good);
         let refused = told(&mut client, &request).await;
         assert!(refused.starts_with("400"), "{refused}");
-        assert!(refused.contains("is not text, structured or both"), "{refused}");
+        assert!(refused.contains("is not auto, text, structured or both"), "{refused}");
     }
 }
 

@@ -71,7 +71,7 @@ fn section(out: &mut String, tool: &ToolDefinition, needs: &str) {
     let _ = writeln!(out, "{needs} Hints that are true: {hints}.\n\nArguments:\n");
     table(out, &tool.input.clone().into());
     out.push_str("\nAnswer:\n\n");
-    table(out, &tool.output["anyOf"][0]);
+    table(out, &(tool.output)()["anyOf"][0]);
 }
 
 /// Writes how many bytes each tool has in a list, since some clients put the whole list before each

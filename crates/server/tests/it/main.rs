@@ -9,6 +9,7 @@
 )]
 
 mod agent_tasks;
+mod answer_forms;
 mod architecture;
 mod authorization;
 mod database_tls;
@@ -90,6 +91,7 @@ mod sign_in_survey;
 mod source_tree;
 mod stdio_clients;
 mod stdio_protocol;
+mod stdio_start;
 mod strangers;
 mod subscriptions;
 mod support;

@@ -335,7 +335,7 @@ fn telling_structure(tools: impl Iterator<Item = &'static ToolEntry<Space>>) -> 
             _ => false,
         }
     }
-    let telling = tools.filter(|tool| tells(&Value::Object(tool.definition().output)));
+    let telling = tools.filter(|tool| tells(&Value::Object((tool.definition().output)())));
     telling.map(|tool| tool.name.to_owned()).collect()
 }
 

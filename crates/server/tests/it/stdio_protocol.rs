@@ -55,6 +55,14 @@ impl Pipes {
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a message: {line:?}"))
     }
 
+    /// Asks, and returns the answer as it was written.
+    fn ask_text(&mut self, message: &Value) -> String {
+        self.send(message);
+        let mut line = String::new();
+        tokio::task::block_in_place(|| self.output.read_line(&mut line)).unwrap();
+        line
+    }
+
     fn ask(&mut self, message: &Value) -> Value {
         self.send(message);
         self.receive()
@@ -219,6 +227,58 @@ async fn a_panic_is_answered_and_the_session_continues() {
     assert_eq!(answer["result"]["structuredContent"]["error"]["code"], "internal");
     assert_eq!(pipes.ask(&request(2, "ping", json!({})))["id"], 2);
     pipes.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plain_call_gets_the_answer_of_the_sdk() {
+    let mut pipes = Pipes::start("write:/");
+    pipes.open();
+    let text = "# A\n\n\u{e9} \"q\" \\ \u{1f680} \u{7}\u{2028}\n";
+    for (path, content) in [("/a.md", text), ("/b.md", "b\n")] {
+        pipes.ask(&call(1, "file.create", json!({ "path": path, "content": content })));
+    }
+    for (tool, arguments) in [
+        ("text.read", json!({ "path": "/a.md" })),
+        ("text_read", json!({ "path": "/b.md", "lines": [1, 1] })),
+        ("file.list", json!({ "path": "/" })),
+        ("file.read", json!({ "path": "/a.md" })),
+        ("get_note_outline", json!({ "path": "a.md" })),
+        ("get_section_source", json!({ "path": "nowhere.md" })),
+        ("text.search", json!({ "q": "b" })),
+        ("text.read", json!({ "path": "/nowhere.md" })),
+        ("text.read", json!({ "path": "../x" })),
+        ("text.read", json!({})),
+        ("no.tool", json!({ "path": "/a.md" })),
+        ("search", json!({ "q": "b" })),
+    ] {
+        for id in [json!(7), json!("a \"b\"")] {
+            let mut request = call(7, tool, arguments.clone());
+            request["id"] = id;
+            let plain = pipes.ask_text(&request);
+            // A request with `_meta` is left to the SDK.
+            request["params"]["_meta"] = json!({});
+            assert_eq!(plain, pipes.ask_text(&request), "{tool} {arguments}");
+        }
+    }
+    pipes.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_call_gets_no_answer_whoever_answers_calls() {
+    for meta in [None, Some(json!({}))] {
+        let mut pipes = Pipes::start("write:/");
+        pipes.open();
+        let mut slow = call(1, "test.sleeps", json!({ "milliseconds": 300 }));
+        if let Some(meta) = meta {
+            slow["params"]["_meta"] = meta;
+        }
+        pipes.send(&slow);
+        pipes.send(&json!({
+            "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 },
+        }));
+        assert_eq!(pipes.ask(&request(2, "ping", json!({})))["id"], 2);
+        assert_eq!(pipes.end().await, Vec::<Value>::new());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

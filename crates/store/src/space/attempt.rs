@@ -31,7 +31,7 @@ impl Space {
         to: Disclosure,
         mut work: impl FnMut(&Change<'_>) -> Result<T, Stop> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let deadline = Instant::now() + self.inner.options.lock_wait;
+        let deadline = Instant::now() + self.options.lock_wait;
         let mut pause = FIRST_PAUSE;
         let (mut turn, mut gives_up) = (None, false);
         loop {

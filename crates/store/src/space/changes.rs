@@ -145,10 +145,10 @@ impl Space {
     /// # Errors
     /// [`WatchRefused`].
     pub async fn watch(&self, permit: Permit<List>, subject: &str) -> Result<Watch, WatchRefused> {
-        let (subject, space): (Arc<str>, _) = (subject.into(), Arc::clone(&self.inner));
+        let subject: Arc<str> = subject.into();
         let to = Disclosure::of(&permit);
         let watching = self.run(move |inner| {
-            Ok(space.watch(permit, subject).map_err(|refused| match refused {
+            Ok(inner.watch(permit, subject).map_err(|refused| match refused {
                 WatchRefused::Refused(refusal) => {
                     WatchRefused::Refused(Box::new(inner.disclosed(*refusal, &to)))
                 }

@@ -174,7 +174,7 @@ impl Space {
             }
         };
         if let Some(new) = new {
-            (self.inner.options.events)(JournalLine {
+            (self.options.events)(JournalLine {
                 tool: EVENT.to_owned(),
                 path: Some(path.clone()),
                 before: Some(hash),

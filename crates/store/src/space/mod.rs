@@ -20,7 +20,7 @@
 //! `disclosure` is what a refusal may tell, and `refusals` keeps to it. `link_rewriting` moves a
 //! file and rewrites the links that led to it, `folder_links` a folder. `changes` finds out what
 //! changed, and `change_feed` wakes those who watch it. `note_folder` lists, reads and watches all
-//! notes for their owner.
+//! notes for their owner. `opening` opens all this, at the start or for the first call.
 
 mod append;
 mod append_intent;
@@ -53,6 +53,7 @@ mod moves;
 mod names;
 pub mod note_folder;
 mod notes;
+mod opening;
 mod os;
 mod read;
 mod recall;
@@ -84,10 +85,9 @@ mod tests;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stile_domain::document::DocumentReader;
 use stile_domain::edit::EditError;
@@ -104,6 +104,7 @@ use stile_domain::permit::{Append, Edit, EditTree, List, Permit, Read, ReadTree,
 
 use crate::cancellation::Cancellation;
 use crate::history::{Call, History};
+use crate::on_first_use::OnFirstUse;
 
 pub use change_feed::{Watch, WatchRefused};
 pub use conflict::SpaceEvents;
@@ -139,7 +140,9 @@ const OWN_WRITES: usize = 1024;
 /// fails with a [`Refusal`] for the agent.
 #[derive(Clone)]
 pub struct Space {
-    inner: Arc<Inner>,
+    /// What serves the calls. The first call that touches files opens it, if no start did.
+    inner: Arc<OnFirstUse<Arc<Inner>, OpenError>>,
+    options: Arc<SpaceOptions>,
     cancellation: Cancellation,
     call: Arc<Call>,
     history_reach: HistoryReach,
@@ -188,8 +191,8 @@ impl SpaceOptions {
 pub struct OpenError(#[from] io::Error);
 
 struct Inner {
-    root: Root,
-    options: SpaceOptions,
+    root: Arc<Root>,
+    options: Arc<SpaceOptions>,
     /// Whether the file system has advisory locks on folders. Without them every change is refused.
     can_lock: bool,
     /// Whether the file system can exchange two names in one step.
@@ -253,6 +256,14 @@ pub struct RestoredFile {
     pub size_bytes: u64,
 }
 
+/// What the first call that touches files needs to open a space.
+pub struct FirstUse {
+    /// Opens the history; `None` for a space that keeps no old versions.
+    pub history: Box<dyn FnMut() -> Option<Arc<History>> + Send>,
+    /// Tells the person who started the program what the folder lacks.
+    pub notices: Box<dyn FnMut(Vec<String>) + Send>,
+}
+
 /// What a space keeps of changes: old versions, displaced files, and what recovers appends.
 type Kept = (Option<Arc<History>>, Arc<keeper::Keeper>, Option<append_intent::AppendIntents>);
 
@@ -279,48 +290,32 @@ impl Space {
         options: SpaceOptions,
         history: Option<Arc<History>>,
     ) -> Result<(Self, Vec<String>), OpenError> {
-        let root = Root::open(root, &options.mounts)?;
-        let (process, _) = uuid::Uuid::new_v4().as_u64_pair();
-        let folders = Arc::new(lock::Folders::default());
-        let mut notices = Vec::new();
-        let mut abilities = probe(&root);
-        for mount in root.mounts() {
-            match root.open_folder(mount) {
-                Ok(folder) => abilities = abilities.and(&probe(&folder)),
-                Err(_) => notices.push(format!(
-                    "`{mount}`, which `mounts` names, is not a folder of the space that can be opened"
-                )),
-            }
-        }
-        if !abilities.lock {
-            notices.push(
-                "this file system has no advisory locks on folders: every change will be refused"
-                    .to_owned(),
-            );
-        } else {
-            clean::clean(&root, &folders, &options.events);
-        }
-        if abilities.exchange == Some(false) {
-            notices.push(
-                "this file system cannot exchange two files in one step: while a file is changed its name is absent \
-                 for an instant"
-                    .to_owned(),
-            );
-        }
-        let held = history.as_ref().map(|history| held::Held::open(Arc::clone(history), process));
-        let held = held.transpose()?;
-        if let Some(held) = held.as_ref().filter(|_| abilities.lock) {
-            held::clean(held, &root, &options.events);
-        }
-        let intents = options.appends_folder.as_deref();
-        let intents = intents.map(|at| append_intent::AppendIntents::open(at, &root, process));
-        let intents = intents.transpose()?;
-        if let Some(intents) = intents.as_ref().filter(|_| abilities.lock) {
-            append_intent::recover(intents, &root, &folders, &options.events);
-        }
-        let keeper = keeper::Keeper::new(process, held, Arc::clone(&options.events));
-        let kept = (history, keeper, intents);
-        Ok((Self::new(root, folders, abilities, options, kept), notices))
+        let root = Arc::new(Root::open(root, &options.mounts)?);
+        let options = Arc::new(options);
+        let (inner, notices) = Inner::open(root, &options, history)?;
+        Ok((Self::of(OnFirstUse::made(Arc::new(inner)), options), notices))
+    }
+
+    /// Opens the root folder of a space alone. The first call that touches files opens the rest as
+    /// [`Space::open_ambient_with`] does, with what `first` gives, and is answered after that.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the folder cannot be opened. A later failure refuses the call, and the next
+    /// call tries again.
+    pub fn open_ambient_on_first_use(
+        root: &Path,
+        options: SpaceOptions,
+        mut first: FirstUse,
+    ) -> Result<Self, OpenError> {
+        let root = Arc::new(Root::open(root, &options.mounts)?);
+        let options = Arc::new(options);
+        let opened = Arc::clone(&options);
+        let inner = OnFirstUse::new(move || {
+            let (inner, notices) = Inner::open(Arc::clone(&root), &opened, (first.history)())?;
+            (first.notices)(notices);
+            Ok(Arc::new(inner))
+        });
+        Ok(Self::of(inner, options))
     }
 
     /// Opens a folder of the machine for reading, by the authority of the person who started the
@@ -330,42 +325,19 @@ impl Space {
     /// [`OpenError`] if the folder cannot be opened.
     pub fn open_ambient_to_read(root: &Path, options: SpaceOptions) -> Result<Self, OpenError> {
         let abilities = Abilities { lock: false, exchange: None };
-        let root = Root::open(root, &options.mounts)?;
+        let root = Arc::new(Root::open(root, &options.mounts)?);
+        let options = Arc::new(options);
         let keeper = keeper::Keeper::new(0, None, Arc::clone(&options.events));
-        Ok(Self::new(root, Arc::default(), abilities, options, (None, keeper, None)))
+        let kept = (None, keeper, None);
+        let inner = Inner::new(root, Arc::default(), abilities, Arc::clone(&options), kept);
+        Ok(Self::of(OnFirstUse::made(Arc::new(inner)), options))
     }
 
-    fn new(
-        root: Root,
-        folders: Arc<lock::Folders>,
-        abilities: Abilities,
-        options: SpaceOptions,
-        (history, keeper, append_intents): Kept,
-    ) -> Self {
-        let inner = Inner {
-            root,
-            can_lock: abilities.lock,
-            can_exchange: abilities.exchange.unwrap_or(true),
-            folders,
-            keeper,
-            history,
-            append_intents,
-            memory: Mutex::new(StampCache::new(MEMORY_BYTES)),
-            changes: change_feed::ChangeFeed::new(),
-            folder_names: Mutex::new(StampCache::new(FOLDER_NAMES_BYTES)),
-            note_facts: Mutex::new(StampCache::new(NOTE_FACTS_BYTES)),
-            unfinished: recall::UnfinishedQuestions::default(),
-            words: word_cache::WordCache::default(),
-            documents: document_texts::DocumentTexts::new(options.documents.clone()),
-            own: Mutex::default(),
-            first_reads: lock::Turnstile::new(LARGE_AT_ONCE),
-            large_changes: lock::Turnstile::new(LARGE_AT_ONCE),
-            search_helpers: lock::Turnstile::new(search_helpers()),
-            options,
-        };
+    fn of(inner: OnFirstUse<Arc<Inner>, OpenError>, options: Arc<SpaceOptions>) -> Self {
         let (cancellation, call) = (Cancellation::default(), Arc::default());
         let history_reach = HistoryReach::default();
-        Self { inner: Arc::new(inner), cancellation, call, history_reach, thread_share: None }
+        let (inner, thread_share) = (Arc::new(inner), None);
+        Self { inner, options, cancellation, call, history_reach, thread_share }
     }
 
     /// Reads lines of a text file.
@@ -738,9 +710,9 @@ impl Space {
         Self { call, ..self }
     }
 
-    /// Returns the history of the space, if it has one.
+    /// Returns the history of the space, if it has one and is open.
     pub fn history(&self) -> Option<&Arc<History>> {
-        self.inner.history.as_ref()
+        self.inner.if_made().and_then(|inner| inner.history.as_ref())
     }
 
     /// Returns the same space for a call that holds `share`, and that gives it back while it waits.
@@ -751,7 +723,7 @@ impl Space {
 
     /// Returns the limits on files and answers.
     pub fn limits(&self) -> &FileLimits {
-        &self.inner.options.limits
+        &self.options.limits
     }
 
     /// Checks that the folder of the space is where it was when the space was opened.
@@ -764,8 +736,14 @@ impl Space {
 
     /// Releases all displaced files that are still kept. Takes a second at most.
     pub async fn close(&self) {
-        let inner = Arc::clone(&self.inner);
+        // No file is kept for a space that nobody used.
+        let Some(inner) = self.inner.if_made().map(Arc::clone) else { return };
         let _ = tokio::task::spawn_blocking(move || inner.keeper.close()).await;
+    }
+
+    #[cfg(test)]
+    fn made_inner(&self) -> &Arc<Inner> {
+        self.inner.if_made().unwrap()
     }
 
     /// Runs blocking code for a caller. A refusal tells what `to` allows.
@@ -779,12 +757,13 @@ impl Space {
 
     async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Inner) -> Result<T, Refusal> + Send + 'static,
+        work: impl FnOnce(&Arc<Inner>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let inner = Arc::clone(&self.inner);
+        let space = Arc::clone(&self.inner);
         let run = move || {
+            let inner = Self::opened(&space)?;
             inner.root.check(Check::Recent)?;
-            work(&inner)
+            work(inner)
         };
         match tokio::task::spawn_blocking(run).await {
             Ok(done) => done,
@@ -794,6 +773,36 @@ impl Space {
 }
 
 impl Inner {
+    fn new(
+        root: Arc<Root>,
+        folders: Arc<lock::Folders>,
+        abilities: Abilities,
+        options: Arc<SpaceOptions>,
+        (history, keeper, append_intents): Kept,
+    ) -> Self {
+        Self {
+            root,
+            can_lock: abilities.lock,
+            can_exchange: abilities.exchange.unwrap_or(true),
+            folders,
+            keeper,
+            history,
+            append_intents,
+            memory: Mutex::new(StampCache::new(MEMORY_BYTES)),
+            changes: change_feed::ChangeFeed::new(),
+            folder_names: Mutex::new(StampCache::new(FOLDER_NAMES_BYTES)),
+            note_facts: Mutex::new(StampCache::new(NOTE_FACTS_BYTES)),
+            unfinished: recall::UnfinishedQuestions::default(),
+            words: word_cache::WordCache::default(),
+            documents: document_texts::DocumentTexts::new(options.documents.clone()),
+            own: Mutex::default(),
+            first_reads: lock::Turnstile::new(LARGE_AT_ONCE),
+            large_changes: lock::Turnstile::new(LARGE_AT_ONCE),
+            search_helpers: lock::Turnstile::new(search_helpers()),
+            options,
+        }
+    }
+
     fn memory(&self) -> MutexGuard<'_, StampCache<FileFacts>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -838,45 +847,6 @@ impl Abilities {
         };
         Self { lock: self.lock && other.lock, exchange }
     }
-}
-
-/// How long a start waits for the lock of the root before it probes without it.
-const PROBE_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Probes locks and the exchange in the root, with two empty temporary files.
-///
-/// Holds the lock of the root, since the cleaner of another starting process would remove the
-/// files. If it removed them nevertheless, that says nothing about the file system.
-fn probe(root: &OwnedFd) -> Abilities {
-    let locked = lock::await_lock(root, Instant::now() + PROBE_PATIENCE);
-    let owner = names::Owner::new(uuid::Uuid::new_v4().as_u64_pair().0, 0);
-    let empty = ContentHash::digest(b"");
-    let name = |sequence| {
-        names::TemporaryName::new(
-            &owner,
-            sequence,
-            names::ChangeKind::Create,
-            None,
-            Some(&empty),
-            "probe",
-        )
-        .to_string()
-    };
-    let (one, other) = (name(0), name(1));
-    let made = os::make_file(root, &one, os::NEW_FILE)
-        .and_then(|_| os::make_file(root, &other, os::NEW_FILE));
-    let exchange = match made.and_then(|_| os::exchange(root, &one, &other)) {
-        Ok(()) => Some(true),
-        Err(error) if os::is_unsupported(&error) => Some(false),
-        Err(_) => None,
-    };
-    for name in [one, other] {
-        let _ = os::unlink(root, &name);
-    }
-    if matches!(locked, Ok(true)) {
-        os::unlock(root);
-    }
-    Abilities { lock: locked.is_ok(), exchange }
 }
 
 /// Maps an error of the system to a refusal.

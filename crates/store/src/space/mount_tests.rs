@@ -55,7 +55,7 @@ fn list_machine(folder: &str, mounts: Vec<SpacePath>) -> &'static str {
     let scopes = Scopes::from_claim("read:/");
     let caller = Principal::assert_verified("test", None, None, scopes, RecordsClaim::None);
     let permit = caller.gate().permit::<List>(&path(folder)).unwrap();
-    code(space.inner.list(&permit, None))
+    code(space.made_inner().list(&permit, None))
 }
 
 #[test]

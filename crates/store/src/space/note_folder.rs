@@ -9,6 +9,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use stile_domain::error::Refusal;
 use stile_domain::facts::FileStamp;
 use stile_domain::listing::EntryKind;
 use stile_domain::path::SpacePath;
@@ -44,9 +45,12 @@ pub struct NoteWatch {
 }
 
 impl Space {
-    /// Returns the notes of the space, for its owner.
-    pub fn note_folder(&self, _owner: &OwnerPermit) -> NoteFolder {
-        NoteFolder { inner: Arc::clone(&self.inner) }
+    /// Returns the notes of the space, for its owner. Opens the space if no call did.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if the space cannot be opened.
+    pub fn note_folder(&self, _owner: &OwnerPermit) -> Result<NoteFolder, Refusal> {
+        Ok(NoteFolder { inner: Arc::clone(Self::opened(&self.inner)?) })
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) struct OnThisThread<'a>(&'a Space);
 impl Deref for OnThisThread<'_> {
     type Target = Inner;
     fn deref(&self) -> &Inner {
-        &self.0.inner
+        self.0.made_inner()
     }
 }
 
@@ -85,7 +85,7 @@ impl OnThisThread<'_> {
         let deadline = Instant::now() + self.options.lock_wait;
         let mut turn = None;
         loop {
-            let (inner, cancellation) = (&*self.0.inner, &self.0.cancellation);
+            let (inner, cancellation) = (&**self, &self.0.cancellation);
             let gives_up = Instant::now() >= deadline;
             let (call, turn_now) = (&*self.0.call, Cell::new(turn));
             let change = Change { inner, cancellation, call, turn: turn_now, gives_up };

@@ -48,7 +48,9 @@ pub use clients::{ClientKind, ClientRecord, MAX_UNUSED_CLIENTS, UNUSED_CLIENT_SE
 pub(crate) use copying::{ACCESS_TABLES, AccessRow};
 pub use key::TokenKey;
 pub use owner_credentials::{Passkey, PasskeyAdded, PasskeyUse, StoredPassword};
-pub(crate) use private::{create_private, lock_database, make_folder, sync_folder};
+pub(crate) use private::{
+    create_private, lock_database, make_folder, make_private_folder, sync_folder,
+};
 pub use running_servers::{RunningNote, RunningServer, running_servers};
 pub use served_folders::{ServedFolder, UnservedFolders};
 pub use session_rows::ClientSession;

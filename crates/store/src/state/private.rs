@@ -8,11 +8,19 @@ use std::path::Path;
 
 /// Creates a folder and its parents with mode 0700. Leaves existing folders as they are.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
+    private_folders().recursive(true).create(path)
+}
+
+/// Creates a folder with mode 0700 in a folder that exists. Fails if the folder is there.
+pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
+    private_folders().create(path)
+}
+
+fn private_folders() -> DirBuilder {
     let mut builder = DirBuilder::new();
-    builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
+    builder
 }
 
 /// Creates a file with mode 0600, open for appending.

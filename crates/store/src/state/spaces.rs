@@ -114,7 +114,12 @@ impl TokenStore {
     /// [`StateError`] if the folder cannot be found or the database fails.
     pub fn space_of(&self, folder: &Path) -> Result<SpaceOfFolder, StateError> {
         let (identity, path) = identity_and_path(folder)?;
-        self.change("look up the space of", |tables| bind(tables, &identity, &path))
+        // Most starts change nothing, and then nothing is written.
+        let bound = self.read("look up the space of", |tables| bound(tables, &identity, &path))?;
+        match bound {
+            Some(bound) => Ok(bound),
+            None => self.change("look up the space of", |tables| bind(tables, &identity, &path)),
+        }
     }
 
     /// Returns the only space of this state, after making one if there is none; `None` if there are
@@ -159,6 +164,19 @@ fn identity_and_path(folder: &Path) -> Result<(String, String), StateError> {
     let path = folder.canonicalize().map_err(io_error("find", folder))?;
     let metadata = path.metadata().map_err(io_error("find", folder))?;
     Ok((folder_identity(&metadata, &path), path.to_string_lossy().into_owned()))
+}
+
+/// Finds the space of a folder that is at the path where it was served last.
+fn bound(
+    tables: Tables<'_>,
+    identity: &str,
+    path: &str,
+) -> Result<Option<SpaceOfFolder>, TableError> {
+    let query = "SELECT audience FROM spaces WHERE folder = ?1 AND path = ?2";
+    let known = tables.first(query, values![identity, path], |row| row.get::<String>(0))?;
+    let Some(audience) = known else { return Ok(None) };
+    let is_only = audiences(tables)?.len() == 1;
+    Ok(Some(SpaceOfFolder { audience, replaces_another: false, is_only }))
 }
 
 /// Finds the space of a folder, or binds the one that has no folder yet, or makes one.

@@ -26,6 +26,27 @@ pub enum StdioAccess {
 }
 
 impl TokenStore {
+    /// Returns what is recorded of the client that `wanted` names: that it was ended, or the record
+    /// with the rights of `wanted`. Returns `None` if the client is new or has other rights, and
+    /// records nothing.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn known_stdio_client(
+        &self,
+        wanted: &TokenRecord,
+    ) -> Result<Option<StdioAccess>, StateError> {
+        if !self.has_tables() {
+            return Ok(None);
+        }
+        let last = self.read("look up", |tables| last_record(tables, wanted))?;
+        Ok(match last {
+            Some(TokenRecord { revoked: Some(when), .. }) => Some(StdioAccess::Ended(when)),
+            Some(known) if has_rights_of(&known, wanted) => Some(StdioAccess::Allowed(known)),
+            _ => None,
+        })
+    }
+
     /// Finds the record of the client that `wanted` names, in the space that `wanted` names, and
     /// gives it the rights of `wanted`. Records `wanted`, durably, if the client is new.
     ///
@@ -37,11 +58,8 @@ impl TokenStore {
         after_end: AfterEnd,
     ) -> Result<StdioAccess, StateError> {
         // Most starts change nothing, and then nothing is written.
-        if let Some(known) = self.read("look up", |tables| last_record(tables, wanted))?
-            && known.revoked.is_none()
-            && has_rights_of(&known, wanted)
-        {
-            return Ok(StdioAccess::Allowed(known));
+        if let Some(allowed @ StdioAccess::Allowed(_)) = self.known_stdio_client(wanted)? {
+            return Ok(allowed);
         }
         self.change("record", |tables| admit(tables, wanted, after_end))
     }

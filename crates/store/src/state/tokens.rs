@@ -18,6 +18,7 @@ use super::sqlite_schema::{Migration, SqliteSchema};
 use super::state_dir::{StateDir, StateError, io_error};
 use super::tables::{TableError, TableRow, Tables, Value, values};
 use super::version;
+use crate::on_first_use::OnFirstUse;
 use crate::postgresql::{Apart, Database, PgConnection};
 
 pub(super) const NAME: &str = "stile.db";
@@ -122,13 +123,19 @@ pub struct TokenStore {
 
 /// Where the tables are.
 enum Home {
-    /// A file of SQLite with a write-ahead log. A lookup uses a connection of its own and reads
-    /// what was committed last, so it waits neither for a transaction nor for a sync of the disk.
-    File { changes: Mutex<Connection>, lookups: Mutex<Connection> },
+    /// A file of SQLite with a write-ahead log, and its path.
+    File(OnFirstUse<Connections, StateError>, PathBuf),
     /// A file of SQLite that is only read. Each lookup opens it again.
     ReadFile(Mutex<Connection>, PathBuf),
     /// A database on PostgreSQL.
     Server(Database),
+}
+
+/// The connections to a file. A lookup uses a connection of its own and reads what was committed
+/// last, so it waits neither for a transaction nor for a sync of the disk.
+struct Connections {
+    changes: Mutex<Connection>,
+    lookups: Mutex<Connection>,
 }
 
 impl TokenStore {
@@ -137,32 +144,34 @@ impl TokenStore {
     /// # Errors
     /// [`StateError`] if the file is damaged, another program's, or a newer version's.
     pub fn open(state: &StateDir) -> Result<Self, StateError> {
-        let store = Self::open_on_any_disk(state)?;
-        Reserve::of(state).fill();
-        // A disk without room gets the note at a later start, like the reserve.
-        let _ = version::note(state.path());
-        Ok(store)
+        Ok(Self::of_file(state, OnFirstUse::made(Connections::open(state)?)))
+    }
+
+    /// Opens the database if there is one. Otherwise the first change or lookup creates it.
+    ///
+    /// # Errors
+    /// The errors of [`TokenStore::open`], for a database that is there.
+    pub fn open_on_first_use(state: &StateDir) -> Result<Self, StateError> {
+        let later = state.clone();
+        let store = Self::of_file(state, OnFirstUse::new(move || Connections::open(&later)));
+        if store.has_tables() { Self::open(state) } else { Ok(store) }
+    }
+
+    fn of_file(state: &StateDir, connections: OnFirstUse<Connections, StateError>) -> Self {
+        Self { home: Home::File(connections, state.path().join(NAME)) }
+    }
+
+    /// Whether there are tables. If not, no token was ever recorded.
+    pub fn has_tables(&self) -> bool {
+        match &self.home {
+            Home::File(connections, path) => connections.if_made().is_some() || path.exists(),
+            Home::ReadFile(..) | Home::Server(_) => true,
+        }
     }
 
     /// Opens the database without making the reserve, which a revocation may just have given up.
     fn open_on_any_disk(state: &StateDir) -> Result<Self, StateError> {
-        let path = state.path().join(NAME);
-        let _queue =
-            lock_database(&path).map_err(|(doing, error)| io_error(doing, &path)(error))?;
-        let mut connection = open(&path).map_err(|error| match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                StateError::ForeignDatabase { path: path.clone() }
-            }
-            _ => StateError::Database { doing: "open", error: error.into() },
-        })?;
-        let copied = SCHEMA.copy_older(&connection, &path);
-        copied.map_err(failed("copy, before a change of their tables,"))?;
-        migrate(&mut connection, path.clone())?;
-        let lookups = open(&path).map_err(failed("open"))?;
-        lookups.pragma_update(None, "query_only", true).map_err(failed("open"))?;
-        Ok(Self {
-            home: Home::File { changes: Mutex::new(connection), lookups: Mutex::new(lookups) },
-        })
+        Ok(Self::of_file(state, OnFirstUse::made(Connections::open_on_any_disk(state)?)))
     }
 
     /// Opens an existing database for lookups only. Creates no file, and opens none for
@@ -337,7 +346,7 @@ impl TokenStore {
         read: impl Fn(Tables<'_>) -> Result<T, TableError>,
     ) -> Result<T, StateError> {
         let done = match &self.home {
-            Home::File { lookups, .. } => read(Tables::Sqlite(&lock(lookups))),
+            Home::File(connections, _) => read(Tables::Sqlite(&lock(&connections.get()?.lookups))),
             Home::ReadFile(connection, path) => {
                 let mut connection = lock(connection);
                 *connection = open_to_read(path).map_err(failed("open"))?;
@@ -377,9 +386,10 @@ impl TokenStore {
         change: impl Fn(Tables<'_>) -> Result<T, TableError>,
     ) -> Result<T, StateError> {
         let done = match &self.home {
-            Home::File { changes: connection, .. } | Home::ReadFile(connection, _) => {
-                change_file(&mut lock(connection), &change)
+            Home::File(connections, _) => {
+                change_file(&mut lock(&connections.get()?.changes), &change)
             }
+            Home::ReadFile(connection, _) => change_file(&mut lock(connection), &change),
             Home::Server(database) => change_server(database, apart, &change),
         };
         done.map_err(failed(doing))
@@ -394,6 +404,34 @@ impl TokenStore {
     ) -> Result<usize, StateError> {
         // One statement locks the rows that it changes.
         self.change_rows(doing, |tables| tables.execute(text, values))
+    }
+}
+
+impl Connections {
+    fn open(state: &StateDir) -> Result<Self, StateError> {
+        let opened = Self::open_on_any_disk(state)?;
+        Reserve::of(state).fill();
+        // A disk without room gets the note at a later start, like the reserve.
+        let _ = version::note(state.path());
+        Ok(opened)
+    }
+
+    fn open_on_any_disk(state: &StateDir) -> Result<Self, StateError> {
+        let path = state.path().join(NAME);
+        let _queue =
+            lock_database(&path).map_err(|(doing, error)| io_error(doing, &path)(error))?;
+        let mut connection = open(&path).map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                StateError::ForeignDatabase { path: path.clone() }
+            }
+            _ => StateError::Database { doing: "open", error: error.into() },
+        })?;
+        let copied = SCHEMA.copy_older(&connection, &path);
+        copied.map_err(failed("copy, before a change of their tables,"))?;
+        migrate(&mut connection, path.clone())?;
+        let lookups = open(&path).map_err(failed("open"))?;
+        lookups.pragma_update(None, "query_only", true).map_err(failed("open"))?;
+        Ok(Self { changes: Mutex::new(connection), lookups: Mutex::new(lookups) })
     }
 }
 
@@ -556,6 +594,21 @@ mod tests {
     }
 
     #[test]
+    fn a_database_that_is_opened_on_first_use_is_made_by_the_first_lookup_or_change() {
+        let (folder, state) = state();
+        let tokens = TokenStore::open_on_first_use(&state).unwrap();
+        assert!(!tokens.has_tables());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(!tokens.is_live("a").unwrap());
+        assert!(tokens.has_tables());
+        tokens.record(&token("a")).unwrap();
+        assert!(TokenStore::open(&state).unwrap().is_live("a").unwrap());
+        // One that is there is opened at once, so that a damaged one is refused at once.
+        std::fs::write(folder.path().join(NAME), "no database".repeat(100)).unwrap();
+        assert!(TokenStore::open_on_first_use(&state).is_err());
+    }
+
+    #[test]
     fn an_identifier_is_used_once() {
         let (_folder, state) = state();
         let tokens = TokenStore::open(&state).unwrap();
@@ -597,8 +650,8 @@ mod tests {
     fn writes_are_durable_before_they_are_acknowledged() {
         let (_folder, state) = state();
         let tokens = TokenStore::open(&state).unwrap();
-        let Home::File { changes: connection, .. } = &tokens.home else { panic!("a file") };
-        let connection = lock(connection);
+        let Home::File(connections, _) = &tokens.home else { panic!("a file") };
+        let connection = lock(&connections.get().unwrap().changes);
         let mode: String =
             connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
         let synchronous: i32 =

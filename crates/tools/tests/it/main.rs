@@ -74,7 +74,7 @@ impl Rig {
         let tool = self.tools.find(name).unwrap();
         let answer = self.tools.call(tool, arguments, &caller(claim)).await.unwrap();
         let called = Called::from(answer);
-        let output = definition(tool).output.into();
+        let output = (definition(tool).output)().into();
         stile_testkit::schema::check(&output, &called.structured).unwrap();
         called
     }

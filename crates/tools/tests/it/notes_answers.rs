@@ -68,7 +68,8 @@ async fn the_fields_are_those_of_section_source_v0() {
         })
     );
     let tool = crate::definition("get_section_source");
-    let success = &tool.output["anyOf"][0];
+    let output = (tool.output)();
+    let success = &output["anyOf"][0];
     assert_eq!(keys(&success["properties"]), keys(&answer.structured));
     let section = &success["properties"]["sections"]["items"];
     assert_eq!(keys(&section["properties"]), keys(&answer.structured["sections"][0]));
@@ -89,7 +90,8 @@ async fn body_returned_and_snippet_returned_are_always_false() {
         );
     }
     let tool = crate::definition("get_section_source");
-    let schema = tool.output["anyOf"][0]["properties"]["sections"]["items"]["properties"].clone();
+    let schema =
+        (tool.output)()["anyOf"][0]["properties"]["sections"]["items"]["properties"].clone();
     assert_eq!(
         (&schema["body_returned"]["const"], &schema["snippet_returned"]["const"]),
         (&json!(false), &json!(false))

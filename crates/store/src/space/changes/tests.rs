@@ -103,7 +103,7 @@ async fn what_the_scopes_hide_wakes_nobody() {
         woken(&all).await;
     }
     // A whole round of comparisons takes place as well.
-    rig.space.inner.changes.compare_all(&rig.space.inner);
+    rig.space.made_inner().changes.compare_all(rig.space.made_inner());
     assert!(!was_woken(&part).await);
     fs::write(at("open.md"), "").unwrap();
     woken(&part).await;
@@ -137,17 +137,17 @@ async fn changes_without_events_are_found_by_comparison() {
     let rig = rig();
     let work = watch(&rig, "/work", "read:/").await;
     let part = watch(&rig, "/work", "read:/ deny:/work/secret").await;
-    let feed = &rig.space.inner.changes;
+    let feed = &rig.space.made_inner().changes;
     feed.lock().events = None;
     // The loss of the kernel's watches wakes, too.
-    feed.compare_all(&rig.space.inner);
+    feed.compare_all(rig.space.made_inner());
     assert!(was_woken(&work).await && was_woken(&part).await);
     fs::write(rig.folder.path().join("work/secret"), "").unwrap();
-    feed.compare_all(&rig.space.inner);
+    feed.compare_all(rig.space.made_inner());
     woken(&work).await;
     assert!(!was_woken(&part).await);
     fs::write(rig.folder.path().join("work/new.md"), "").unwrap();
-    feed.compare_all(&rig.space.inner);
+    feed.compare_all(rig.space.made_inner());
     woken(&part).await;
 }
 
@@ -178,7 +178,7 @@ async fn watches_are_bounded_and_end_when_they_are_dropped() {
     let refused = try_watch(&rig, "/work", "read:/").await;
     assert!(matches!(refused, Err(WatchRefused::TooMany)));
     drop(watches);
-    let feed = &rig.space.inner.changes;
+    let feed = &rig.space.made_inner().changes;
     assert!(feed.lock().watches.is_empty() && feed.lock().by_folder.is_empty());
     watch(&rig, "/work", "read:/").await;
 }

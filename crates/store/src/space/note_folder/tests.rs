@@ -22,7 +22,7 @@ fn rig() -> (Rig, NoteFolder) {
     fs::create_dir_all(folder.path().join("work/deep")).unwrap();
     let rig = Rig::on(folder, FileLimits::default());
     let ann = Principal::assert_verified("ann", None, None, Scopes::none(), RecordsClaim::Owner);
-    let notes = rig.space.note_folder(&ann.gate().owner().unwrap());
+    let notes = rig.space.note_folder(&ann.gate().owner().unwrap()).unwrap();
     (rig, notes)
 }
 
@@ -119,10 +119,10 @@ async fn a_watch_says_which_of_its_folders_changed() {
     assert_eq!(changed(&watch).await, ["/"], "nobody watches the deep folder");
     // A watch of a client is no watch of the tree, and is counted apart.
     watch.remove(&path("/"));
-    assert!(watch.ids().is_empty() && rig.space.inner.changes.lock().watches.is_empty());
+    assert!(watch.ids().is_empty() && rig.space.made_inner().changes.lock().watches.is_empty());
     watch.add(&path("/work"));
     drop(watch);
-    assert!(rig.space.inner.changes.lock().watches.is_empty(), "a dropped watch ends");
+    assert!(rig.space.made_inner().changes.lock().watches.is_empty(), "a dropped watch ends");
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn lost_events_mark_every_folder() {
     }
     // Nobody takes events while the table is locked, and these are more than the kernel keeps. The
     // names alternate, so that none are joined.
-    let table = rig.space.inner.changes.lock();
+    let table = rig.space.made_inner().changes.lock();
     for n in 0..10_000 {
         fs::write(rig.folder.path().join("a.md"), format!("{n}")).unwrap();
         fs::write(rig.folder.path().join("b.md"), format!("{n}")).unwrap();

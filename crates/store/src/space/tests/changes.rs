@@ -4,6 +4,8 @@ use super::*;
 use stile_domain::edit::EditError;
 use stile_domain::lines::ResolvedLines;
 
+use crate::on_first_use::OnFirstUse;
+
 #[test]
 fn a_file_is_created_with_its_folders_and_read_back() {
     let rig = Rig::new();
@@ -284,9 +286,10 @@ fn an_edit_without_an_exchange_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::on(folder, FileLimits::default());
     let Rig { folder, space, events, _appends } = rig;
-    let mut inner = Arc::into_inner(space.inner).unwrap();
-    inner.can_exchange = false;
-    let rig = Rig { folder, space: Space { inner: Arc::new(inner), ..space }, events, _appends };
+    let mut space = space;
+    let opened = Arc::get_mut(&mut space.inner).and_then(OnFirstUse::if_made_mut).unwrap();
+    Arc::get_mut(opened).unwrap().can_exchange = false;
+    let rig = Rig { folder, space, events, _appends };
     rig.put("a.md", "one\n");
     rig.replace("a.md", "one\n", "one", "two").unwrap();
     assert_eq!(rig.text("a.md"), "two\n");

@@ -184,7 +184,7 @@ fn a_start_leaves_the_held_files_of_a_living_process_alone() {
     kept.rig.replace("a.md", "one\n", "one", "two").unwrap();
     editor.write_all(b"late\n").unwrap();
     let other = open_history(kept.state.path(), kept.rig.folder.path(), UnkeptChange::GoesOn);
-    let options = SpaceOptions { events: Arc::new(|_| {}), ..kept.rig.inner().options.clone() };
+    let options = SpaceOptions { events: Arc::new(|_| {}), ..(*kept.rig.inner().options).clone() };
     Space::open_ambient_with(kept.rig.folder.path(), options, Some(other)).unwrap();
     assert_eq!((kept.held().len(), kept.rig.copies()), (1, vec![]));
 }

@@ -182,7 +182,7 @@ fn from_a_mebibyte_on_two_files_are_changed_at_once_and_smaller_ones_at_any_time
     const MEBIBYTE: usize = 1024 * 1024;
     let (runtime, folder, space) = space_with_one_thread(Duration::from_millis(200));
     drop(runtime);
-    let inner = &space.inner;
+    let inner = space.made_inner();
     for (name, bytes) in [("large", MEBIBYTE), ("small", MEBIBYTE - 1)] {
         fs::write(folder.path().join(name), "x".repeat(bytes)).unwrap();
     }
