@@ -268,6 +268,7 @@ pub(super) mod tests {
     use super::*;
     use crate::importer::{ImportRow, ImportTarget, Importer};
     use crate::importers::{IMPORTERS, recognise};
+    use crate::rig::rig;
 
     /// Returns the rows of a file, which the importer must be chosen for.
     pub(in super::super) fn rows_of(
@@ -275,9 +276,8 @@ pub(super) mod tests {
         extension: &str,
         text: &str,
     ) -> Vec<Value> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(format!("export.{extension}"));
-        std::fs::write(&path, text).unwrap();
+        let rig = rig();
+        let path = rig.write(&format!("export.{extension}"), text.as_bytes());
         let chosen = recognise(IMPORTERS, &path).unwrap().unwrap();
         assert_eq!(chosen.name, importer.name);
         let name = |name: &str| SourceName::parse(name).unwrap();
