@@ -68,6 +68,24 @@ impl Home {
         self.database.as_ref().map_or(Ok(false), |database| Ok(database.has_people()?))
     }
 
+    /// Refuses to make people where one owner has records: nobody could name these any more.
+    pub(super) fn refuse_owner_of_all(&self) -> Result<(), Failure> {
+        let Some(database) = self.database.as_ref().filter(|_| !self.has_people().unwrap_or(true))
+        else {
+            return Ok(());
+        };
+        let rooms = database.room_of(&database.sole_tenant()?)?;
+        let kept = rooms.iter().filter(|it| ["records", "grants"].contains(&it.table.as_str()));
+        if kept.map(|it| it.rows).sum::<u64>() == 0 {
+            return Ok(());
+        }
+        Err(Failure::Usage(
+            "the database has records of one owner, whom no command could name any more: copy them \
+             to a person of another database with `stile migrate-store`; nothing was changed"
+                .to_owned(),
+        ))
+    }
+
     /// Refuses a command that is for the one owner of a space, where each person has a space.
     /// `instead` says what does the same for a person.
     pub(super) fn refuse_people(&self, command: &str, instead: &str) -> Result<(), Failure> {

@@ -134,6 +134,7 @@ impl Operator {
         if subject.is_empty() {
             return Err(Failure::Usage("a person has a name; nothing was changed".to_owned()));
         }
+        self.home.refuse_owner_of_all()?;
         let tenant = self.database.tenant_of(self.home.issuer(), subject)?;
         Ok(writeln!(output, "{}", tenant.id())?)
     }
@@ -245,9 +246,15 @@ impl Operator {
     fn remove(&self, is_meant: bool, output: &mut dyn Write) -> Result<(), Failure> {
         let tenant = self.tenant()?;
         let listed = self.listed(&tenant)?;
+        let Some(subject) = &listed.subject else {
+            let why = "nothing here says how tokens and sessions name this person, so they would \
+                       stay: name the person by the subject, with the --issuer of the provider; \
+                       nothing was changed";
+            return Err(Failure::Usage(why.to_owned()));
+        };
         let rows: u64 = self.database.room_of(&tenant)?.iter().map(|table| table.rows).sum();
         let files = listed.files.unwrap_or_default();
-        let who = cell(listed.subject.as_deref());
+        let who = cell(Some(subject));
         writeln!(
             output,
             "{} ({who}): {} records in {rows} rows",
@@ -276,9 +283,7 @@ impl Operator {
                        too; nothing was changed";
             return Err(Failure::Usage(why.to_owned()));
         }
-        if let Some(subject) = &listed.subject {
-            self.tokens()?.forget_person(subject, unix_seconds(wall_clock()))?;
-        }
+        self.tokens()?.forget_person(subject, unix_seconds(wall_clock()))?;
         let removed = self.database.remove_person(&tenant)?;
         if let Some(folder) = self.folder(tenant.id()) {
             person_folder::remove(&folder)?;

@@ -41,8 +41,26 @@ fn cookie_name(request: &WebRequest) -> &'static str {
 impl BrowserSession {
     /// Returns the session of a request; `None` if there is none or it has ended.
     pub fn of(server: &AuthorizationServer, request: &WebRequest) -> Option<Self> {
+        Self::found(server, request, |session| server.tokens().session_user(session, server.now()))
+    }
+
+    /// Returns the session of a request that a page makes by itself: it does not keep the session
+    /// open.
+    pub fn unused(server: &AuthorizationServer, request: &WebRequest) -> Option<Self> {
+        Self::found(server, request, |session| {
+            let open = server.tokens().sessions(server.now())?;
+            let found = open.into_iter().find(|open| open.digest == *session);
+            Ok(found.map(|open| open.subject))
+        })
+    }
+
+    fn found(
+        server: &AuthorizationServer,
+        request: &WebRequest,
+        user: impl FnOnce(&SecretDigest) -> Result<Option<String>, StateError>,
+    ) -> Option<Self> {
         let secret = request.cookie(cookie_name(request))?.to_owned();
-        let user = server.tokens().session_user(&digest_of(&secret), server.now());
+        let user = user(&digest_of(&secret));
         let user = user.unwrap_or_else(|error| {
             tracing::error!(target: "stile::sign_in", %error, "a session could not be looked up");
             None
@@ -56,6 +74,12 @@ impl BrowserSession {
             }
         };
         let is_one_of_people = server.settings.owners.are_people();
+        // A server of one owner that runs on while its database gets people knows no session of
+        // theirs from its owner's.
+        if !is_one_of_people && !server.tokens().has_one_owner() {
+            tracing::error!(target: "stile::sign_in", "the database has people: restart with --spaces");
+            return None;
+        }
         Some(Self { subject, role, is_one_of_people, secret })
     }
 

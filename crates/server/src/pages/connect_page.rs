@@ -97,12 +97,16 @@ fn order(visit: &Visit<'_>) -> Result<MintRequest, PageError> {
     }
     let wanted = visit.parameters.get("duration").unwrap_or(PROPOSED_DURATION);
     let seconds = DURATIONS.iter().find(|(value, ..)| *value == wanted).map_or(86_400, |it| it.2);
+    let life = Duration::from_secs(seconds.unsigned_abs());
+    // Who has left the provider keeps no token beyond what the provider would give.
+    let is_provided = visit.server.methods.provider.is_some();
+    let life = if is_provided { life.min(visit.server.settings.access_life) } else { life };
     Ok(MintRequest {
         subject: visit.session.subject.clone(),
         scopes: Scopes::from_iter(scopes),
         client: Some(name.to_owned()),
         records: RecordsClaim::None,
-        life: Duration::from_secs(seconds.unsigned_abs()),
+        life,
     })
 }
 

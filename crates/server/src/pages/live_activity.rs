@@ -34,13 +34,15 @@ const LIFE: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_secs(1);
 /// The most calls of one event.
 const CALLS_OF_EVENT: usize = 20;
-/// The most calls of the time between two answers that are told.
+/// How far back the time between a page and an answer, or two answers, may reach, in seconds.
+const MOST_MISSED_SECONDS: i64 = 120;
+/// The most calls of that time that are told.
 const MOST_MISSED: usize = 1000;
 
 /// Answers with the calls that the query's filter shows, from the time `after` on, or from the one
 /// that the browser had last.
 pub fn follow(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
-    signed_in::answer(server, request, |visit| {
+    signed_in::look(server, request, |visit| {
         let space = visit.owner_space()?;
         let Some(place) = space.live_place() else {
             return Err(PageError::Refused("Too many pages follow the activity.".to_owned()));
@@ -104,7 +106,8 @@ impl Following {
         // What comes while the earlier lines are read is in both, and told once.
         let lines = space.journal.new_lines().map_err(logged)?;
         let mut missed = VecDeque::new();
-        if let Some(since) = Instant::parse(after) {
+        let earliest = Instant(visit.now.saturating_sub(MOST_MISSED_SECONDS) * 1_000_000);
+        if let Some(since) = Instant::parse(after).map(|after| after.max(earliest)) {
             let mut earlier = space.journal.lines(Some(since)).map_err(logged)?;
             while let Some(line) = earlier.next_line().map_err(logged)? {
                 // A page without calls has whole seconds, which texts would put behind their parts.

@@ -123,13 +123,14 @@ pub(super) fn show(
     }
 }
 
-/// Answers a request that the script of a page makes. Without a session there is nothing.
-pub(super) fn answer(
+/// Answers a request that the script of a page makes by itself, which is no use of the session.
+/// Without a session there is nothing.
+pub(super) fn look(
     server: &AuthorizationServer,
     request: &WebRequest,
     answer: impl FnOnce(&Visit<'_>) -> Result<Response<Body>, PageError>,
 ) -> Response<Body> {
-    let Some(session) = BrowserSession::of(server, request) else { return refused() };
+    let Some(session) = BrowserSession::unused(server, request) else { return refused() };
     let parameters = FormParameters::parse(&request.query).unwrap_or_default();
     answer(&visit(server, request, &session, &parameters)).unwrap_or_else(|error| failed(&error))
 }

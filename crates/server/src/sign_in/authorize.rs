@@ -44,8 +44,9 @@ pub enum RefusedRequest {
 /// Answers the browser that a client sends here.
 pub fn answer(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     let session = BrowserSession::of(server, request);
-    // A flood from the owner's own address does not keep the owner out.
-    if session.is_none()
+    // A flood from the owner's own address does not keep the owner out. One of several people has
+    // no more than others.
+    if session.as_ref().is_none_or(|session| !session.owns_all())
         && let Err(error) = server.take_turn(&request.address)
     {
         return refused_here(StatusCode::TOO_MANY_REQUESTS, &error.description);

@@ -9,6 +9,7 @@
 //! runs when the input ends is answered.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::Implementation;
@@ -93,10 +94,11 @@ impl PlainCalls {
             return false;
         }
         let (key, cancellation) = (call.id.to_string(), Cancellation::default());
-        if self.running.lock().insert(key.clone(), cancellation.clone()).is_some() {
-            // Two calls with one id: the protocol forbids it, and both are answered.
-            tracing::debug!(target: "stile::stdio", "an id was used again before its answer");
-        }
+        match self.running.lock().entry(key.clone()) {
+            // Two calls with one id: the protocol forbids it. The SDK answers the second.
+            Entry::Occupied(_) => return false,
+            Entry::Vacant(place) => place.insert(cancellation.clone()),
+        };
         let (handler, running) = (self.handler.clone(), Arc::clone(&self.running));
         let responses = responses.clone();
         tokio::spawn(async move {

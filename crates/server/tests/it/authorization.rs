@@ -706,6 +706,7 @@ const SIGN_IN: &[(&str, &str, &str)] = &[
     ("/owner/clients/revoke-token", "access_page::REVOKE_TOKEN_PATH", FORM),
     ("/owner/clients/revoke-grant", "access_page::REVOKE_GRANT_PATH", FORM),
     ("/owner/activity", "ACTIVITY_PATH", SOLE_OWNER),
+    ("/owner/activity/live", "LIVE_PATH", SOLE_OWNER),
     ("/owner/undo", "UNDO_PATH", SOLE_OWNER_DECIDES),
     ("/owner/files", "FILES_PATH", SOLE_OWNER),
     ("/owner/file", "FILE_PATH", SOLE_OWNER_DECIDES),
@@ -716,7 +717,10 @@ const SIGN_IN: &[(&str, &str, &str)] = &[
     ("/owner/account", "ACCOUNT_PATH", OWNER),
     ("/owner/account/passkeys", "account_page::REGISTER_PATH", FORM),
     ("/owner/account/passkeys/remove", "account_page::REMOVE_PASSKEY_PATH", FORM),
+    ("/owner/account/password", "account_page::SET_PASSWORD_PATH", SETS_PASSWORD),
     ("/owner/account/sessions/end", "account_page::END_SESSIONS_PATH", FORM),
+    ("/pages/app.webmanifest", "MANIFEST_PATH", "everybody"),
+    ("/pages/icon.svg", "ICON_PATH", "everybody"),
     ("/pages/passkey.js", "PASSKEY_SCRIPT_PATH", "everybody"),
     ("/pages/page.js", "PAGE_SCRIPT_PATH", "everybody"),
     (STYLE_PATH, "STYLE_PATH", "everybody"),
@@ -726,6 +730,8 @@ const OWNER: &str = "the owner, with a session";
 const SOLE_OWNER: &str = "the owner of a space, with a session";
 const SOLE_OWNER_DECIDES: &str =
     "the owner of a space, with a session; changes with the token of its form";
+const SETS_PASSWORD: &str =
+    "the owner, with a session, the token of its form and the present password, if there is one";
 const FORM: &str = "the owner, with a session and the token of its form";
 
 #[test]

@@ -171,7 +171,7 @@ fn a_document_is_never_edited_and_a_damaged_one_says_so() {
     ] {
         let (error, told) = shelf.refused(tool, arguments);
         assert_eq!(error["code"], "not_text", "{tool}: {told}");
-        assert!(told.contains("file_read"), "{told}");
+        assert!(told.contains("is a document: its text is taken out"), "{told}");
     }
     assert_eq!(fs::read(shelf.rig.root.join("report.pdf")).unwrap(), before);
     let (error, told) = shelf.refused("text.read", json!({ "path": "/broken.pdf" }));

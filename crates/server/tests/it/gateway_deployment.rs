@@ -36,7 +36,8 @@ impl Vault {
 
     /// The lines of the journal about reads over the route.
     fn journal(&self) -> Vec<Value> {
-        let folder = std::fs::read_dir(self.rig.state.join("journal")).unwrap();
+        // The first line makes the folder.
+        let folder = std::fs::read_dir(self.rig.state.join("journal")).into_iter().flatten();
         let files = folder.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
         let lines: Vec<String> =
             files.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();

@@ -15,7 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether the journal has a change of this file with this outcome.
 fn journal_has(state: &Path, path: &str, outcome: &str) -> bool {
-    let files = std::fs::read_dir(state.join("journal")).unwrap();
+    // The first line makes the folder.
+    let files = std::fs::read_dir(state.join("journal")).into_iter().flatten();
     let texts = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap_or_default());
     texts.collect::<String>().lines().any(|line| {
         let line: Value = serde_json::from_str(line).unwrap_or_default();

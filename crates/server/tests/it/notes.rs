@@ -518,9 +518,9 @@ fn only_the_note_command_prints_sections_or_headings() {
         [
             "serve", "stdio", "gateway", "mcp", "note", "search", "token", "sign-in", "client",
             "connect", "disconnect", "doctor", "service", "update", "space", "migrate-store",
-            "completions", "owner", "history", "show", "diff", "restore", "undo", "import",
-            "connections", "streams", "records", "declare", "export", "backup", "restore-backup",
-            "grant", "audit", "activity", "config"
+            "completions", "owner", "person", "database", "history", "show", "diff", "restore",
+            "undo", "import", "connections", "streams", "records", "declare", "export", "backup",
+            "restore-backup", "grant", "audit", "activity", "config"
         ]
     );
     assert_eq!(commands(&["note"]), TOOLS.map(|(_, command)| command));

@@ -282,6 +282,16 @@ async fn a_cancelled_call_gets_no_answer_whoever_answers_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_running_calls_with_one_id_are_both_answered() {
+    let mut pipes = Pipes::start("write:/");
+    pipes.open();
+    pipes.send(&call(1, "test.sleeps", json!({ "milliseconds": 300 })));
+    pipes.send(&call(1, "file.list", json!({ "path": "/" })));
+    let answered = pipes.end().await;
+    assert_eq!(answered.len(), 2, "{answered:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn calls_that_run_when_the_input_ends_are_answered() {
     let mut pipes = Pipes::start("write:/");
     pipes.open();

@@ -339,20 +339,26 @@ impl TokenStore {
         self.read("list the authorizations of", |tables| tables.rows(&all, &[], authorization_of))
     }
 
-    /// Returns the latest authorization of a client that is in force; `None` if there is none.
+    /// Returns the latest authorization of a client in a space that is in force; `None` if there is
+    /// none. With `subject`, what other people approved does not count.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn latest_authorization(
         &self,
-        client: &str,
+        (client, audience): (&str, &str),
+        subject: Option<&str>,
         now: i64,
     ) -> Result<Option<AuthorizationRecord>, StateError> {
         let latest = format!(
-            "SELECT {COLUMNS} FROM authorizations WHERE client = ?1 AND ended IS NULL \
-             AND expires > ?2 AND used IS NOT NULL ORDER BY created DESC, id LIMIT 1"
+            "SELECT {COLUMNS} FROM authorizations WHERE client = ?1 AND audience = ?2 \
+             AND ended IS NULL AND expires > ?3 AND used IS NOT NULL AND (?4 = '' OR subject = ?4) \
+             ORDER BY created DESC, id LIMIT 1"
         );
-        self.read("look up", |tables| tables.first(&latest, values![client, now], authorization_of))
+        // Nobody has an empty name.
+        let subject = subject.unwrap_or_default();
+        let values = values![client, audience, now, subject];
+        self.read("look up", |tables| tables.first(&latest, values, authorization_of))
     }
 
     /// Ends an authorization with all its tokens, durably. Returns whether there is one of this

@@ -73,7 +73,7 @@ fn ask(store: &TokenStore, (question, one, other, time): Call) -> String {
         },
         14 => text(store.authorization_of_token(&name).unwrap()),
         15 => text(store.authorizations().unwrap()),
-        16 => text(store.latest_authorization(&name, now).unwrap()),
+        16 => text(store.latest_authorization((&name, &name), Some(&name), now).unwrap()),
         17 => text(store.end_authorization(&id, now).unwrap()),
         18 => text(store.narrow_authorization(&id, "read:/a").unwrap()),
         19 => text(store.sessions(now).unwrap()),

@@ -243,6 +243,34 @@ fn a_later_approval_decides_what_the_earlier_ones_of_the_client_allow() {
 }
 
 #[test]
+fn what_another_person_or_space_approved_later_hides_no_approval() {
+    let ground = Ground::authorized();
+    let approve = |id: &str, code: u8, subject: &str, audience: &str| {
+        let code = NewCode { digest: [code; 32], redirect: None, challenge: "challenge" };
+        let new = AuthorizationRecord {
+            subject: subject.to_owned(),
+            audience: audience.to_owned(),
+            created: NOW + i64::from(code.digest[0]),
+            ..authorization(id)
+        };
+        ground.tokens.authorize(&new, &client("editor", NOW), &code).unwrap();
+    };
+    approve("two", 2, "bob", "urn:uuid:1");
+    approve("three", 3, "ann", "urn:uuid:2");
+    for code in [1, 2, 3] {
+        let spent = ground.tokens.spend_code(&[code; 32], NOW + 3).unwrap();
+        assert!(matches!(spent, CodeSpent::Now(_)), "{spent:?}");
+    }
+    let latest = |subject: Option<&str>| {
+        let client = ("editor", "urn:uuid:1");
+        ground.tokens.latest_authorization(client, subject, NOW + 4).unwrap().unwrap().id
+    };
+    assert_eq!(latest(Some("ann")), "one");
+    assert_eq!(latest(Some("bob")), "two");
+    assert_eq!(latest(None), "two", "the one owner sees what anybody approved");
+}
+
+#[test]
 fn an_authorization_that_has_ended_or_expired_issues_nothing() {
     let ends: [fn(&TokenStore) -> bool; 2] = [
         |tokens| tokens.end_client("editor", NOW).unwrap(),

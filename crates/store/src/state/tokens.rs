@@ -334,6 +334,15 @@ impl TokenStore {
         Ok(live?.unwrap_or(false))
     }
 
+    /// Returns whether nobody but one owner has a space and records where the tables are. A
+    /// database that cannot say it has none.
+    pub fn has_one_owner(&self) -> bool {
+        match &self.home {
+            Home::File(..) | Home::ReadFile(..) => true,
+            Home::Server(database) => database.has_people().is_ok_and(|has_people| !has_people),
+        }
+    }
+
     /// Returns whether the tables are in a database that other servers may use.
     pub fn is_shared(&self) -> bool {
         matches!(self.home, Home::Server(_))
