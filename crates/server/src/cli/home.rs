@@ -74,7 +74,8 @@ impl Home {
         else {
             return Ok(());
         };
-        let rooms = database.room_of(&database.sole_tenant()?)?;
+        let Some(tenant) = database.existing_sole_tenant()? else { return Ok(()) };
+        let rooms = database.room_of(&tenant)?;
         let kept = rooms.iter().filter(|it| ["records", "grants"].contains(&it.table.as_str()));
         if kept.map(|it| it.rows).sum::<u64>() == 0 {
             return Ok(());

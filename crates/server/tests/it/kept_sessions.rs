@@ -58,7 +58,7 @@ fn a_session_that_left_the_memory_is_good_again() {
     let folder = tempfile::tempdir().unwrap();
     let rig = rig(&folder);
     let token = rig.token(&["read:/"], &[]);
-    let server = rig.serve(&["--session-idle-seconds", "3"]);
+    let server = rig.serve(&["--session-idle-seconds", "5"]);
     let session = open(&server, &token);
     // The SDK closes the session, and only then the event stream ends.
     let mut stream = Peer::new(server.address, &token, REVISION);

@@ -89,6 +89,14 @@ impl Database {
         self.found_or_made(&Lookup::Sole)?.complete()
     }
 
+    /// Returns the tenant of the one owner, if one was ever made.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database does not answer.
+    pub fn existing_sole_tenant(&self) -> Result<Option<Tenant>, DatabaseError> {
+        Ok(self.found(&Lookup::Sole)?.map(|found| found.tenant))
+    }
+
     /// Returns the tenant of a subject, as an issuer of tokens names it. Makes the tenant on first
     /// use. Two servers that make it at once get the same.
     ///
