@@ -203,7 +203,7 @@ async function tokenAndUndo(page) {
   await inspect(page, "connect");
   await page.getByLabel("Name of the client").fill("editor");
   await page.getByLabel("It may").selectOption("write");
-  await page.getByRole("button", { name: "Make the token" }).click();
+  await page.getByRole("button", { name: "Make the token", exact: true }).click();
   const token = await page.getByLabel("The token").inputValue();
   await inspect(page, "token made");
   await create(token, "/made by an agent.md");
