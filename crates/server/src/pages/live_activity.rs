@@ -1,8 +1,8 @@
 //! The calls that come while the page of activity is open, as server-sent events.
 //!
-//! An answer ends after [`LIFE`]. The browser then asks again and says which event it had last, so
-//! a session that ended shows nothing more, and a server that stops waits for no browser. Of many
-//! calls in a second the latest are shown and the others counted.
+//! An answer ends after some seconds. The browser then asks again and says which event it had
+//! last, so a session that ended shows nothing more, and a server that stops waits for no browser.
+//! Of many calls in a second the latest are shown and the others counted.
 //!
 //! *Source*: HTML Living Standard, section 9.2 (Server-sent events).
 
