@@ -19,6 +19,7 @@ without_progress() { grep -vE '^ +(Compiling|Downloaded|Downloading) |\.\.\. ok$
 
 # Prints the path of the optimised program, and builds it where it is missing or old.
 program() {
-  cargo build --release --quiet >&2
+  # A caller must not go on with an older program.
+  cargo build --release --quiet >&2 || return 1
   printf '%s' "$PWD/target/release/stile"
 }

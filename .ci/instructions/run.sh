@@ -4,8 +4,9 @@
 #     run.sh [--write] [PROGRAM]
 #
 # Fails with the names of the paths that take over 2 % more than what is stored. With --write it
-# stores the counts, also to guard what was gained. PROGRAM is the benchmark `instructions`, built without optimisation; without it, it is
-# built. The counts are of one toolchain, which is named beside them. Takes half a minute.
+# stores the counts, also to guard what was gained. PROGRAM is the benchmark `instructions`, built
+# without optimisation; the script builds it where PROGRAM is left out. The counts are of one
+# toolchain, which is named beside them. Takes half a minute.
 
 set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
