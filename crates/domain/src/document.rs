@@ -99,8 +99,8 @@ impl DocumentKind {
         (is_named || at == 0).then_some(Self::Pdf)
     }
 
-    /// Whether a file of this kind is no text even if all of its bytes are those of a text: a PDF,
-    /// by its name too, may be written with letters alone.
+    /// Returns whether a file of this kind is a document even where its bytes are valid UTF-8. Some
+    /// programs write a PDF in ASCII alone; its name has to say that it is one.
     pub fn is_never_text(self, path: &SpacePath) -> bool {
         self == Self::Pdf && Self::of_name(path.as_str()) == Some(Self::Pdf)
     }

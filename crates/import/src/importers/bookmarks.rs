@@ -57,7 +57,7 @@ fn begins(bytes: &[u8]) -> bool {
     text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word))
 }
 
-/// Reads all bookmarks of a file. What is none is passed by.
+/// Reads all bookmarks of a file, and skips tags that belong to none.
 pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
     let text = String::from_utf8_lossy(bytes);
     let mut keys = Keys::default();

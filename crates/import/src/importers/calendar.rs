@@ -76,7 +76,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
 const COMPONENTS: [(&str, &str); 3] =
     [("VEVENT", "event"), ("VTODO", "task"), ("VJOURNAL", "journal")];
 
-/// Reads all entries of a calendar. What is no line of a calendar is passed by.
+/// Reads all entries of a calendar, and skips each line that has no name and value.
 pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
     let (entries, others) = components(bytes, &COMPONENTS);
     let zone = others.iter().find(|line| line.name == "X-WR-TIMEZONE");

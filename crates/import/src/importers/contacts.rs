@@ -56,7 +56,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
 };
 
-/// Reads all cards of a file. What is no line of a card is passed by.
+/// Reads all cards of a file, and skips each line that has no name and value.
 pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
     let mut keys = Keys::default();
     let (cards, _) = components(bytes, &[("VCARD", "card")]);

@@ -151,7 +151,7 @@ fn event(lines: Vec<JournalLine>, now: i64) -> String {
         @if left_out > 0 {
             li class="event" {
                 span class="said" {
-                    (left_out) " more calls came in this second. Load the page again to see all."
+                    (left_out) " more calls came. Load the page again to see all."
                 }
             }
         }
