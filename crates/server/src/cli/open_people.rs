@@ -57,6 +57,7 @@ impl PeopleFolder {
                 "--records-of-space is about one space; leave it or --spaces out".to_owned(),
             ));
         }
+        home.refuse_owner_of_all()?;
         let issuer = issuer.unwrap_or(LOCAL_ISSUER).to_owned();
         Ok(Some(Self { folder, home: home.clone(), issuer }))
     }

@@ -70,9 +70,6 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     }
     let home = Home::open(config)?;
     let issuer = provider.as_ref().map(|provider| provider.issuer.as_str());
-    if config.spaces.is_some() {
-        home.refuse_owner_of_all()?;
-    }
     let people = PeopleFolder::of(config, &home, issuer)?;
     let own = people.as_ref().map(|people| people.with_own_root(resolved)).transpose()?;
     let resolved = own.as_ref().unwrap_or(resolved);

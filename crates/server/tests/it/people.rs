@@ -483,3 +483,68 @@ fn a_session_makes_a_token_that_imports_into_one_stream_and_does_nothing_else() 
     assert_eq!(stored["data"].as_array().unwrap().len(), 1, "{stored}");
     assert_eq!(hosted.letters(&owner).len(), 2);
 }
+
+/// A database with one owner, and commands about it.
+struct Sole {
+    rig: Rig,
+    database: TestDatabase,
+    _folder: tempfile::TempDir,
+}
+
+impl Sole {
+    fn new(test: &str) -> Option<Self> {
+        let database = PostgresServer::shared(test)?.database();
+        let folder = tempfile::tempdir().unwrap();
+        let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
+        Some(Self { rig, database, _folder: folder })
+    }
+
+    fn command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = self.rig.command(arguments);
+        command.arg("--state").arg(&self.rig.state);
+        command.env("STILE_DATABASE", self.database.address());
+        command
+    }
+}
+
+#[test]
+fn nobody_makes_people_where_one_owner_has_records() {
+    let Some(sole) = Sole::new("nobody_makes_people_where_one_owner_has_records") else { return };
+    let file = sole.rig.root.with_file_name("rows.jsonl");
+    std::fs::write(&file, "{\"id\":\"1\",\"body\":\"ferns\"}\n").unwrap();
+    let import = ["import", file.to_str().unwrap(), "--connection", "mail", "--stream", "letters"];
+    assert!(sole.command(&import).output().unwrap().status.success());
+    let people = sole.rig.root.with_file_name("people");
+    std::fs::create_dir(&people).unwrap();
+    let people = people.to_str().unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--spaces", people];
+    for refused in [&["person", "add", "ann"][..], &serve] {
+        let output = sole.command(refused).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{refused:?}: {}", said(&output));
+        assert!(said(&output).contains("records of one owner"), "{}", said(&output));
+    }
+    let streams = sole.command(&["streams"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&streams.stdout).contains("letters"), "{}", said(&streams));
+}
+
+#[test]
+fn a_server_of_one_owner_opens_no_page_to_people_that_its_database_gets() {
+    let test = "a_server_of_one_owner_opens_no_page_to_people_that_its_database_gets";
+    let Some(sole) = Sole::new(test) else { return };
+    let mut serve = sole.command(&["serve", "--listen", "127.0.0.1:0"]);
+    serve.arg(&sole.rig.root);
+    let server = Server::start(serve);
+    assert!(sole.command(&["person", "add", "ann"]).output().unwrap().status.success());
+    let link = sole.command(&["sign-in", "--person", "ann"]).output().unwrap();
+    let link = String::from_utf8(link.stdout).unwrap();
+    let code = parameter(link.lines().next().unwrap(), "code").unwrap();
+    let url = format!("http://{}", server.address);
+    let mut browser = Browser::default();
+    let page = browser.get(&format!("{url}/sign-in"));
+    browser.submit(&url, &page, &[("code", &code)]);
+    for path in ["/owner/files", "/owner/health", "/owner/clients", "/owner/account"] {
+        let answer = browser.get(&format!("{url}{path}"));
+        let leads_to = location(&answer).unwrap_or_default();
+        assert!(leads_to.starts_with("/sign-in"), "{path}: {answer:?}");
+    }
+}
