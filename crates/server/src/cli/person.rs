@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use stile_domain::journal::JournalLine;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::Scopes;
@@ -265,11 +266,13 @@ impl Operator {
             Some(_) => writeln!(output, "{} files of {} bytes", files.files, files.bytes)?,
             None => writeln!(output, "the files stay: --spaces does not say where they are")?,
         }
+        let is_own = |line: &JournalLine| line.subject.as_deref() == Some(subject.as_str());
+        let lines = self.home.journal().plan_removal(&is_own)?.lines;
         writeln!(
             output,
-            "all tokens, approvals, sessions and links of the person\n\
-             Kept for the audit: the lines of the journal, which name calls and paths and have no \
-             content."
+            "{lines} lines of the journal\n\
+             all tokens, approvals, sessions and links of the person\n\
+             Kept for the audit: the number and the chain value of each of these lines."
         )?;
         if !is_meant {
             writeln!(
@@ -288,10 +291,13 @@ impl Operator {
         if let Some(folder) = self.folder(tenant.id()) {
             person_folder::remove(&folder)?;
         }
+        let lines = self.home.journal().remove(&is_own)?.lines;
         writeln!(
             output,
-            "Removed {removed} rows. Servers that run may hold the person's empty space open: start \
-             them again before the person comes back."
+            "Removed {removed} rows and {lines} lines of the journal. Each server removes these \
+             lines from its own files within an hour or when it starts; lines that it has not \
+             copied to the database yet stay until `stile audit remove` is run. Servers that run \
+             may hold the person's empty space open: start them again before the person comes back."
         )?;
         Ok(())
     }

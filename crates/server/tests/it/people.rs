@@ -400,10 +400,33 @@ fn all_of_a_person_is_exported_and_removed_and_others_stay() {
         let of = format!("(SELECT number FROM stile.tenants WHERE id = '{id}')");
         hosted.database.run(&format!("SELECT count(*) FROM stile.records WHERE tenant = {of}"))
     };
+    let lines_of = |name: &str| {
+        let said = format!(r#""subject":"{name}""#);
+        let lines =
+            "SELECT count(*) FROM stile_access.journal_lines WHERE encode(line, 'escape') LIKE";
+        hosted.database.run(&format!("{lines} '%{said}%'")).trim().parse::<usize>().unwrap()
+    };
+    let in_files = |name: &str| {
+        let files = hosted.folder.path().join("server/journal").read_dir().unwrap();
+        let texts = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+        let said = format!(r#""subject":"{name}""#);
+        texts.map(|text| text.matches(&said).count()).sum::<usize>()
+    };
+    // A server copies its lines after the answer.
+    let begun = std::time::Instant::now();
+    while lines_of("ann") < in_files("ann") {
+        assert!(begun.elapsed().as_secs() < 60, "the lines are not copied");
+        std::thread::yield_now();
+    }
     let plan = hosted.stile(&["person", "remove", "ann", "--spaces", spaces]);
     assert!(plan.contains("Nothing was changed") && plan.contains("2 records"), "{plan}");
+    assert!(plan.contains("lines of the journal") && lines_of("ann") >= 2, "{plan}");
     assert_eq!(rows(&ann).trim(), "2");
     hosted.stile(&["person", "remove", "ann", "--spaces", spaces, "--yes"]);
+    assert_eq!(lines_of("ann"), 0);
+    assert!(lines_of("bob") >= 1);
+    let verified = hosted.stile(&["audit", "verify"]);
+    assert!(verified.contains("lines were removed by the owner"), "{verified}");
     assert_eq!((rows(&ann).trim(), rows(&bob).trim()), ("0", "2"));
     let left = "SELECT count(*) FROM stile.tenants UNION ALL SELECT count(*) FROM stile.grants";
     assert_eq!(hosted.database.run(left).split_whitespace().collect::<Vec<_>>(), ["2", "0"]);

@@ -11,14 +11,30 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::reading::journal_files;
+use super::removal;
 use super::shared::SharedJournal;
 use crate::now;
 use crate::state::StateDir;
 
 /// How long after a failure the next try begins.
 const RETRY: Duration = Duration::from_secs(2);
-/// How often old lines are removed.
+/// How often old lines are removed, and those that were removed from the database.
 const REMOVE_EVERY: Duration = Duration::from_secs(60 * 60);
+
+/// Removes from the files of a state folder the lines that were removed from the database.
+///
+/// # Errors
+/// The error of the file system, of the database of anchors or of the database of the servers.
+pub(super) fn remove_what_was_removed(shared: &SharedJournal, state: &StateDir) -> io::Result<()> {
+    let here = journal_files(state)?;
+    for (file, numbers) in shared.removed_lines()? {
+        let is_it = |path: &&PathBuf| path.file_name().is_some_and(|name| name == file.as_str());
+        if let Some(path) = here.iter().find(is_it) {
+            removal::remove_numbered(state, path, &numbers)?;
+        }
+    }
+    Ok(())
+}
 
 /// Copies the files of a state folder.
 pub(super) struct Copier {
@@ -29,7 +45,7 @@ pub(super) struct Copier {
     /// The length of each file when it was copied.
     copied: BTreeMap<PathBuf, u64>,
     is_failing: bool,
-    removed: Option<Instant>,
+    cleaned: Option<Instant>,
 }
 
 /// Returns what wakes a copier, and what the copier waits for.
@@ -40,7 +56,7 @@ pub(super) fn wake_up() -> (SyncSender<()>, Receiver<()>) {
 impl Copier {
     /// Creates a copier that has copied nothing yet.
     pub(super) fn new(shared: SharedJournal, state: StateDir, keep: Option<Duration>) -> Self {
-        Self { shared, state, keep, copied: BTreeMap::new(), is_failing: false, removed: None }
+        Self { shared, state, keep, copied: BTreeMap::new(), is_failing: false, cleaned: None }
     }
 
     /// Copies what is there, and again whenever it is woken, until nobody can wake it any more.
@@ -49,7 +65,7 @@ impl Copier {
         loop {
             self.copy_all();
             if !self.is_failing {
-                self.remove_old(remove_old);
+                self.clean(remove_old);
             }
             let woken = match self.is_failing {
                 false => wake.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -95,12 +111,21 @@ impl Copier {
         Ok(())
     }
 
-    fn remove_old(&mut self, remove_old: &dyn Fn()) {
-        let Some(keep) = self.keep else { return };
-        if self.removed.is_some_and(|removed| removed.elapsed() < REMOVE_EVERY) {
+    /// Removes lines that are too old, and those that were removed from the database, about once an
+    /// hour.
+    fn clean(&mut self, remove_old: &dyn Fn()) {
+        if self.cleaned.is_some_and(|cleaned| cleaned.elapsed() < REMOVE_EVERY) {
             return;
         }
-        self.removed = Some(Instant::now());
+        self.cleaned = Some(Instant::now());
+        if let Err(error) = remove_what_was_removed(&self.shared, &self.state) {
+            tracing::warn!(
+                target: "stile::journal",
+                %error,
+                "lines that were removed from the database stay in the files of this server"
+            );
+        }
+        let Some(keep) = self.keep else { return };
         remove_old();
         let micros = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
         let before = stile_domain::records::instant::Instant(now().0.saturating_sub(micros));

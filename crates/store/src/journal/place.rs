@@ -7,6 +7,7 @@ use std::sync::Arc;
 use stile_domain::journal::JournalLine;
 use stile_domain::records::instant::Instant;
 
+use super::copying;
 use super::reading::{MergedLines, NewLines};
 use super::removal::{self, RemovedLines};
 use super::shared::SharedJournal;
@@ -58,7 +59,7 @@ impl JournalPlace {
         Ok(lines.of_subject(self.subject.clone()))
     }
 
-    /// Counts the lines of this server that are meant, and changes nothing.
+    /// Counts the lines that are meant, and changes nothing.
     ///
     /// # Errors
     /// As for [`JournalPlace::remove`].
@@ -66,27 +67,26 @@ impl JournalPlace {
         &self,
         is_meant: &dyn Fn(&JournalLine) -> bool,
     ) -> io::Result<RemovedLines> {
-        self.only_here()?;
-        removal::plan(&self.state, is_meant)
+        match &self.shared {
+            Some(journal) => removal::plan_shared(journal, is_meant),
+            None => removal::plan(&self.state, is_meant),
+        }
     }
 
-    /// Removes the lines of this server that are meant, for good. Each leaves its number and its
-    /// chain value. A removal that was interrupted can be run again.
+    /// Removes the lines that are meant, for good. Each leaves its number and its chain value. A
+    /// removal that was interrupted can be run again.
+    ///
+    /// Of servers that share a journal, the lines in the database go at once, and each server
+    /// removes them from its own files when it starts, and about once an hour. A line that its
+    /// server has not copied yet stays.
     ///
     /// # Errors
-    /// The error of the file system or of the database of anchors, and that servers share the
-    /// journal: their database has copies of the lines.
+    /// The error of the file system, of the database of anchors or of the database of the servers.
     pub fn remove(&self, is_meant: &dyn Fn(&JournalLine) -> bool) -> io::Result<RemovedLines> {
-        self.only_here()?;
-        removal::remove(&self.state, is_meant)
-    }
-
-    fn only_here(&self) -> io::Result<()> {
-        let why = "lines that servers share cannot be removed by this command";
-        match self.shared {
-            Some(_) => Err(io::Error::new(io::ErrorKind::Unsupported, why)),
-            None => Ok(()),
-        }
+        let Some(journal) = &self.shared else { return removal::remove(&self.state, is_meant) };
+        let removed = removal::remove_shared(journal, is_meant)?;
+        copying::remove_what_was_removed(journal, &self.state)?;
+        Ok(removed)
     }
 
     /// Returns how many bytes [`JournalPlace::verify`] reads.

@@ -150,9 +150,11 @@ impl SharedLines {
             }
             let Some(line) = self.ready.pop_front() else { return Ok(None) };
             let parsed = serde_json::from_slice(&line.line);
+            let is_left = is_left_of_a_line(&line.line);
             self.last = SharedLine { line: Vec::new(), ..line };
             match parsed {
                 Ok(line) => return Ok(Some(line)),
+                Err(_) if is_left => {}
                 Err(_) => self.damaged += 1,
             }
         }

@@ -4,6 +4,7 @@
 //! in order and without a gap. A file keeps its name, its numbers and its chain there. The database
 //! also keeps how far each file was copied, so that any process can go on with a file.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::path::Path;
@@ -49,14 +50,16 @@ pub(super) struct CopiedFile {
     last: String,
     /// Whether the lines were removed because of their age.
     pub(super) retired: bool,
+    /// How many of the lines the owner removed.
+    removed: u64,
 }
 
 impl CopiedFile {
     /// Returns how far the file had come, if its lines have a chain.
     pub(super) fn anchor(&self) -> Option<Anchor> {
-        let Self { file, lines, retired, .. } = self;
-        let (file, lines, retired) = (file.clone(), *lines, *retired);
-        self.head.map(|head| Anchor { file, lines, head, retired, removed: 0 })
+        let Self { file, lines, retired, removed, .. } = self;
+        let (file, lines, retired, removed) = (file.clone(), *lines, *retired, *removed);
+        self.head.map(|head| Anchor { file, lines, head, retired, removed })
     }
 }
 
@@ -158,6 +161,51 @@ impl SharedJournal {
         }
     }
 
+    /// Leaves of some lines of a file what is given, for good. Each is the number of a line, from 1,
+    /// and what is left of it. Returns how many of the lines were not removed before.
+    ///
+    /// # Errors
+    /// The error of the database.
+    pub(super) fn overwrite(&self, file: &str, left: &[(i64, Vec<u8>)]) -> io::Result<u64> {
+        self.change(|connection| overwrite(connection, file, left)).map_err(failed)
+    }
+
+    /// Returns the files of which lines were removed, and the numbers of these lines.
+    ///
+    /// # Errors
+    /// The error of the database.
+    pub(super) fn removed_lines(&self) -> io::Result<Vec<(String, BTreeSet<u64>)>> {
+        let files = self.files("")?.into_iter().filter(|file| file.removed > 0 && !file.retired);
+        let numbers = files.map(|CopiedFile { file, .. }| {
+            let mut numbers = BTreeSet::new();
+            self.each_page(&file, &mut |lines| {
+                let removed = lines.iter().filter(|line| JournalChain::is_removed(&line.line));
+                numbers.extend(removed.filter_map(|line| u64::try_from(line.number).ok()));
+                Ok(())
+            })?;
+            Ok((file, numbers))
+        });
+        numbers.collect()
+    }
+
+    /// Calls `see` with the lines of a file, some at a time.
+    ///
+    /// # Errors
+    /// The error of the database, or of `see`.
+    pub(super) fn each_page(
+        &self,
+        file: &str,
+        see: &mut dyn FnMut(Vec<SharedLine>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut last = 0;
+        loop {
+            let lines = self.lines_of_file(file, last)?;
+            let Some(line) = lines.last() else { return Ok(()) };
+            last = u64::try_from(line.number).unwrap_or(u64::MAX);
+            see(lines)?;
+        }
+    }
+
     fn read<T>(
         &self,
         read: impl FnOnce(&PgConnection) -> Result<T, PgError>,
@@ -180,7 +228,7 @@ impl SharedJournal {
     }
 }
 
-const FILES: &str = "SELECT file, lines, bytes, chain, last, retired FROM journal_files";
+const FILES: &str = "SELECT file, lines, bytes, chain, last, retired, removed FROM journal_files";
 
 fn copied_file(connection: &PgConnection, name: &str) -> Result<Option<CopiedFile>, PgError> {
     let row = connection.one(&format!("{FILES} WHERE file = $1"), params![name])?;
@@ -200,6 +248,7 @@ fn file_of(row: &Row) -> Result<CopiedFile, PgError> {
         head,
         last: row.try_get(4)?,
         retired: count(5)? != 0,
+        removed: count(6)?,
     })
 }
 
@@ -267,6 +316,24 @@ fn append(
     let (lines, bytes) = (number(next.lines), number(next.bytes));
     connection.execute(upsert, params![next.file, lines, bytes, head, next.last])?;
     Ok(())
+}
+
+/// Leaves of some lines of a file what is given, and counts them as removed. Returns how many of
+/// them were not removed before.
+fn overwrite(
+    connection: &PgConnection,
+    file: &str,
+    left: &[(i64, Vec<u8>)],
+) -> Result<u64, PgError> {
+    let numbers: Vec<i64> = left.iter().map(|(number, _)| *number).collect();
+    let lines: Vec<&[u8]> = left.iter().map(|(_, line)| line.as_slice()).collect();
+    let update = "UPDATE journal_lines SET line = new.line \
+                  FROM unnest($2::bigint[], $3::bytea[]) AS new (n, line) \
+                  WHERE file = $1 AND journal_lines.n = new.n AND journal_lines.line <> new.line";
+    let removed = connection.execute(update, params![file, numbers, lines])?;
+    let count = "UPDATE journal_files SET removed = removed + $2 WHERE file = $1";
+    connection.execute(count, params![file, i64::try_from(removed).unwrap_or(i64::MAX)])?;
+    Ok(removed)
 }
 
 /// Removes the lines of one file that is old enough. Returns whether there was one.

@@ -225,3 +225,33 @@ fn old_lines_are_removed_from_the_database_and_do_not_come_back() {
     let found = one.place().verify(&mut |_| {}).unwrap();
     assert_eq!((found.retired, found.faults), (1, vec![]));
 }
+
+#[test]
+fn a_removed_line_is_gone_from_the_database_and_from_the_files_of_each_server() {
+    let test = "a_removed_line_is_gone_from_the_database_and_from_the_files_of_each_server";
+    let Some(database) = database(test) else { return };
+    let (one, other) = (Server::new(&database), Server::new(&database));
+    one.write(&["a", "secret", "b"]);
+    other.write(&["secret", "c"]);
+    let is_meant = |line: &JournalLine| line.tool == "secret";
+    let planned = other.place().plan_removal(&is_meant).unwrap();
+    assert_eq!((planned.lines, planned.files), (2, 2));
+    assert_eq!(one.tools().len(), 5);
+    assert_eq!(other.place().remove(&is_meant).unwrap(), planned);
+    assert_eq!(other.place().remove(&is_meant).unwrap().lines, 0);
+    assert_eq!(one.tools(), ["a", "b", "c"]);
+    let found = one.place().verify(&mut |_| {}).unwrap();
+    assert_eq!((found.lines, found.removed, found.faults), (3, 2, vec![]));
+    let has_secret = |server: &Server| {
+        server.files().iter().any(|path| std::fs::read_to_string(path).unwrap().contains("secret"))
+    };
+    assert!(!has_secret(&other) && has_secret(&one));
+    one.write(&["d"]);
+    assert!(!has_secret(&one));
+    assert_eq!(one.tools(), ["a", "b", "c", "d"]);
+    // Each file also verifies by itself, against the anchors of its own server.
+    for server in [&one, &other] {
+        assert_eq!(verify::verify(&server.state(), &mut |_| {}).unwrap().faults, []);
+        assert!(server.faults().is_empty());
+    }
+}

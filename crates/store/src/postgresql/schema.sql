@@ -216,7 +216,9 @@ CREATE TABLE stile_access.journal_files (
     -- When the last line was written, as the line has it.
     last text COLLATE "C" NOT NULL,
     -- 1 if the lines were removed because of their age.
-    retired bigint NOT NULL DEFAULT 0
+    retired bigint NOT NULL DEFAULT 0,
+    -- How many of the lines the owner removed.
+    removed bigint NOT NULL DEFAULT 0
 );
 CREATE TABLE stile_access.journal_lines (
     file text COLLATE "C" NOT NULL,
