@@ -188,6 +188,11 @@ fn order(
         ))
     })?;
     let subject = match text("user") {
+        Some(user) if home.has_people()? => {
+            // A mistyped name makes nobody.
+            home.tenant()?;
+            user
+        }
         Some(user) => user,
         None => {
             home.check_named()?;

@@ -189,6 +189,7 @@ fn one_of_several_people_moves_to_a_server_of_their_own_and_back_to_others() {
     };
     let token = |rig: &Rig, person: &str, database: &str| {
         let root = rig.root.to_str().unwrap();
+        owner(rig, &["person", "add", person], database);
         let of = ["token", "--root", root, "--user", person, "--scope", "write:/", "--owner"];
         owner(rig, &of, database)
     };

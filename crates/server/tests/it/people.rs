@@ -312,6 +312,9 @@ fn a_command_without_a_person_changes_nothing_and_says_how_to_name_one() {
         let told = said(&output) + &String::from_utf8_lossy(&output.stdout);
         assert!(told.contains("no person `nobody`"), "{command}: {told}");
     }
+    let mistyped = hosted.run(&["token", "--user", "nobody", "--scope", "read:/"]);
+    assert_eq!(mistyped.status.code(), Some(2), "{}", said(&mistyped));
+    assert!(said(&mistyped).contains("no person `nobody`"), "{}", said(&mistyped));
     for (command, instead) in [
         ("connect cursor", "stile token --person"),
         ("owner password --remove", "stile sign-in --person"),

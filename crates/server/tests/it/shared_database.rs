@@ -298,6 +298,7 @@ fn each_person_has_a_space_and_records_of_their_own() {
     let people = place.folder.path().join("people");
     let root = people.to_str().unwrap();
     let token = |person: &str| {
+        place.stile(&["person", "add", person]);
         let of = ["token", "--root", root, "--user", person, "--scope", "write:/", "--owner"];
         place.stile(&of)
     };

@@ -239,6 +239,7 @@ impl Place {
 
     fn token(&self, person: &str) -> String {
         let people = self.people();
+        self.run(&["person", "add", person]);
         let of = ["token", "--root", &people, "--user", person, "--scope", "write:/", "--owner"];
         self.run(&of)
     }
