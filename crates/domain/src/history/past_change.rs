@@ -126,6 +126,9 @@ pub struct PastChange {
     pub after: Option<ContentHash>,
     /// Who made the change.
     pub author: Author,
+    /// The first of the changes that an undo took back with this one; `None` for a change that no
+    /// undo made.
+    pub takes_back: Option<ChangeNumber>,
 }
 
 impl PastChange {
@@ -194,6 +197,7 @@ mod tests {
                 client: None,
                 token: None,
             },
+            takes_back: None,
         };
         let ends =
             |change: PastChange| (change.path.to_string(), change.to.map(|to| to.to_string()));

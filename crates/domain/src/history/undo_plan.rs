@@ -41,6 +41,8 @@ pub enum UndoStep {
         path: SpacePath,
         /// The version that the file must still be.
         from: ContentHash,
+        /// The first change that the step takes back.
+        before: ChangeNumber,
     },
     /// Gives a file its earlier path.
     MoveBack {
@@ -50,6 +52,8 @@ pub enum UndoStep {
         from: ContentHash,
         /// The path that the file had before.
         to: SpacePath,
+        /// The move that the step takes back.
+        before: ChangeNumber,
     },
     /// Removes a folder that an earlier step made, and that is empty again.
     RemoveFolder {
@@ -66,6 +70,17 @@ impl UndoStep {
             | Self::Remove { path, .. }
             | Self::MoveBack { path, .. }
             | Self::RemoveFolder { path } => path,
+        }
+    }
+
+    /// Returns the first change that the step takes back; `None` for a folder, which no history
+    /// records.
+    pub fn takes_back(&self) -> Option<ChangeNumber> {
+        match self {
+            Self::Restore { before, .. }
+            | Self::Remove { before, .. }
+            | Self::MoveBack { before, .. } => Some(*before),
+            Self::RemoveFolder { .. } => None,
         }
     }
 }
@@ -352,8 +367,12 @@ impl Planner<'_> {
                     let place = matches!(why, LeftReason::Blocked(_)).then_some(&change.path);
                     return self.leave_at((to, place), change.number, why);
                 }
-                let path = to.clone();
-                let step = UndoStep::MoveBack { path, from: version, to: change.path.clone() };
+                let step = UndoStep::MoveBack {
+                    path: to.clone(),
+                    from: version,
+                    to: change.path.clone(),
+                    before: change.number,
+                };
                 self.make_folders(&change.path);
                 self.plan.steps.push(step);
                 self.set(to, None, change.number);
@@ -461,7 +480,7 @@ impl Planner<'_> {
         }
         let step = match (made, wanted) {
             (from, Some(to)) => UndoStep::Restore { path: path.clone(), from, to, before },
-            (Some(from), None) => UndoStep::Remove { path: path.clone(), from },
+            (Some(from), None) => UndoStep::Remove { path: path.clone(), from, before },
             (None, None) => return,
         };
         let why = match step {

@@ -82,10 +82,12 @@ pub async fn carry_out<'p>(
     for (done, step) in (0..).zip(&planned.plan.steps) {
         on_step(done);
         let (tool, arguments) = call_of(step);
+        owner.call.set_takes_back(step.takes_back());
         if let Err(error) = owner.call(tool, arguments).await {
             failed.push((step, error));
         }
     }
+    owner.call.set_takes_back(None);
     for folder in &planned.folders {
         // Somebody has put something into a folder that stays.
         let _ = owner.call("folder.remove", json!({ "path": folder })).await;
@@ -274,8 +276,10 @@ fn call_of(step: &UndoStep) -> (&'static str, Value) {
         UndoStep::Restore { path, from: None, before, .. } => {
             ("file.restore", json!({ "path": path, "version": before.to_string() }))
         }
-        UndoStep::Remove { path, from } => ("file.remove", json!({ "path": path, "hash": from })),
-        UndoStep::MoveBack { path, from, to } => {
+        UndoStep::Remove { path, from, .. } => {
+            ("file.remove", json!({ "path": path, "hash": from }))
+        }
+        UndoStep::MoveBack { path, from, to, .. } => {
             let exact = json!({ "path": path, "hash": from, "to": to, "rewrite_links": false });
             ("file.move", exact)
         }

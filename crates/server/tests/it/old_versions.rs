@@ -704,3 +704,39 @@ fn without_a_history_no_folder_with_files_is_removed() {
     assert_eq!(refused["error"]["code"], "not_kept", "{refused}");
     assert_eq!(stage.text("d/a.md").as_deref(), Some("one\n"));
 }
+
+#[test]
+fn an_undo_keeps_what_an_undo_of_another_clients_changes_gave_back() {
+    let stage = Stage::new(&[]);
+    stage.put("keep.md", "mine\n");
+    let (mut one, mut other) = (stage.client("one"), stage.client("other"));
+    one.tool("file.remove", json!({ "path": "/keep.md", "hash": hash("mine\n") })).unwrap();
+    let made = other.tool("file.create", json!({ "path": "/keep.md", "content": "theirs\n" }));
+    assert_eq!(made.unwrap()["hash"], hash("theirs\n"));
+    other.tool("file.remove", json!({ "path": "/keep.md", "hash": hash("theirs\n") })).unwrap();
+    for client in ["one", "other", "one", "other"] {
+        stage.stile(&["undo", "--client", client, "--since", "1h", "--yes"]);
+        assert_eq!(stage.text("keep.md").as_deref(), Some("mine\n"), "after the undo of {client}");
+    }
+    // By the number of each call, too.
+    for call in ["1", "2", "3"] {
+        stage.stile(&["undo", call, "--yes"]);
+        assert_eq!(stage.text("keep.md").as_deref(), Some("mine\n"), "after the undo of {call}");
+    }
+}
+
+#[test]
+fn an_undo_of_everybody_since_a_time_needs_no_client() {
+    let stage = Stage::new(&[]);
+    for (client, name) in [("one", "a.md"), ("other", "b.md")] {
+        stage.put(name, "mine\n");
+        replace(&mut stage.client(client), &format!("/{name}"), "mine", "theirs");
+    }
+    let plan = stage.owner(&["undo", "--since", "1h"]);
+    assert!(plan.contains("/a.md") && plan.contains("/b.md"), "{plan}");
+    assert_eq!(stage.text("a.md").as_deref(), Some("theirs\n"));
+    stage.owner(&["undo", "--since", "1h", "--yes"]);
+    for name in ["a.md", "b.md"] {
+        assert_eq!(stage.text(name).as_deref(), Some("mine\n"));
+    }
+}

@@ -28,6 +28,8 @@ pub(super) struct ChangeRow {
     pub(super) mode: Option<u32>,
     pub(super) attributes: Option<String>,
     pub(super) held: Option<String>,
+    /// The first change that an undo takes back with this one.
+    pub(super) takes_back: Option<i64>,
 }
 
 impl ChangeRow {
@@ -51,6 +53,7 @@ impl ChangeRow {
             mode: change.metadata.map(|metadata| metadata.mode),
             attributes: change.metadata.and_then(FileMetadata::attribute_text),
             held: change.held.map(str::to_owned),
+            takes_back: change.call.takes_back().map(|number| number.0),
         }
     }
 

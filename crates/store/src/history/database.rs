@@ -163,9 +163,10 @@ pub(super) fn insert(
     };
     let mut insert = transaction.prepare_cached(
         "INSERT INTO changes (space, call, at, kind, path, destination, before, size_before, \
-         after, version, tool, subject, client, token, mode, attributes, share, is_later, bytes) \
+         after, version, tool, subject, client, token, mode, attributes, share, is_later, bytes, \
+         takes_back) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, \
-         ?19)",
+         ?19, ?20)",
     )?;
     insert.execute(params![
         row.space,
@@ -187,6 +188,7 @@ pub(super) fn insert(
         row.share,
         class == VersionClass::Later,
         integer(row.bytes()),
+        row.takes_back,
     ])?;
     let number = transaction.last_insert_rowid();
     room.row_bytes = 0;

@@ -31,7 +31,7 @@ mod tests;
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 
 use rusqlite::Connection;
@@ -138,12 +138,14 @@ pub struct Call {
     author: Author,
     by: CallBy,
     number: OnceLock<ChangeNumber>,
+    /// The first change that an undo takes back with the next change; 0 for none.
+    takes_back: AtomicI64,
 }
 
 impl Call {
     /// Creates a call that has not changed anything yet.
     pub fn new(author: Author) -> Self {
-        Self { author, by: CallBy::Client, number: OnceLock::new() }
+        Self { author, ..Self::default() }
     }
 
     /// Creates the call of a command of the owner. The history refuses none of its changes.
@@ -159,6 +161,17 @@ impl Call {
     /// Returns who makes the call.
     pub fn author(&self) -> &Author {
         &self.author
+    }
+
+    /// Says of the changes from now on which change an undo takes back with them first; `None` for
+    /// changes that take nothing back.
+    pub fn set_takes_back(&self, first: Option<ChangeNumber>) {
+        self.takes_back.store(first.map_or(0, |number| number.0), Ordering::Relaxed);
+    }
+
+    /// Returns the first change that an undo takes back with the next change.
+    pub(crate) fn takes_back(&self) -> Option<ChangeNumber> {
+        Some(ChangeNumber(self.takes_back.load(Ordering::Relaxed))).filter(|first| first.0 > 0)
     }
 
     /// Returns the number of the first change that the call recorded.

@@ -13,7 +13,7 @@ use super::error::{HistoryError, VersionError};
 use super::file_metadata::{FileMetadata, MetadataOf};
 
 const COLUMNS: &str = "number, call, at, kind, path, destination, before, size_before, after, \
-                       tool, subject, client, token";
+                       tool, subject, client, token, takes_back";
 
 impl History {
     /// Finds changes, the latest first.
@@ -264,5 +264,6 @@ fn change(row: &Row<'_>) -> rusqlite::Result<Option<PastChange>> {
             client: row.get(11)?,
             token: row.get(12)?,
         },
+        takes_back: row.get::<_, Option<i64>>(13)?.map(ChangeNumber),
     }))
 }

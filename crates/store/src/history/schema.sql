@@ -27,7 +27,9 @@ CREATE TABLE changes (
     -- Whose room the version before takes, and whether the same client wrote that version.
     share TEXT NOT NULL,
     is_later INTEGER NOT NULL,
-    bytes INTEGER NOT NULL
+    bytes INTEGER NOT NULL,
+    -- The first change that an undo took back with this one.
+    takes_back INTEGER
 ) STRICT;
 CREATE INDEX changes_by_path ON changes (space, path);
 CREATE INDEX changes_by_destination ON changes (space, destination)

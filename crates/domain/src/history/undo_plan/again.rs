@@ -3,17 +3,19 @@
 //! An undo leaves what it cannot give back, for example because a folder has the path of a file.
 //! Once that is out of the way, the owner runs the undo again. By then the files are versions that
 //! the first undo made, which no change of the agent made. They count as somebody's in a plan of
-//! the agent's changes alone. So this plan may go back through the changes of earlier undos first.
+//! the agent's changes alone. So this plan may go back through the changes of earlier undos first:
+//! those that took back what is to be taken back now, and no others. What an undo of other changes
+//! gave back is somebody's, like any file that was changed since.
 //! It decides that for each group of files that have to do with each other: through moves, or
 //! because one has the path of a folder of the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::hash::ContentHash;
 
 use super::{
-    LeftReason, PastChange, PathNow, Planner, SpacePath, UndoFacts, UndoPlan, folders_above,
-    planned,
+    ChangeNumber, LeftReason, PastChange, PastChangeKind, PathNow, Planner, SpacePath, UndoFacts,
+    UndoPlan, folders_above, planned,
 };
 
 /// Plans the undo of `changes`. `undone` are the changes that undos made after the first of them.
@@ -24,7 +26,7 @@ pub fn undo_plan_again(
     facts: &mut dyn UndoFacts,
 ) -> UndoPlan {
     let (mut kept, mut left) = (Vec::new(), Vec::new());
-    for group in groups(changes, undone) {
+    for group in groups(changes, &undos_of(changes, undone)) {
         match choose(&group, facts) {
             Choice::Changes => kept.extend(group.changes),
             Choice::All => kept.extend(group.all()),
@@ -35,6 +37,33 @@ pub fn undo_plan_again(
     let mut plan = planned(&kept, facts).plan;
     plan.left.extend(left);
     plan
+}
+
+/// Returns those of the changes that undos made that took back some of `changes`, or an undo of
+/// these.
+pub fn undos_of(changes: &[PastChange], undone: &[PastChange]) -> Vec<PastChange> {
+    let mut numbers: BTreeSet<ChangeNumber> = changes.iter().map(|change| change.number).collect();
+    let mut made: BTreeSet<_> = changes.iter().flat_map(places_after).collect();
+    let mut undos = Vec::new();
+    for undo in undone {
+        let is_of = undo.takes_back.is_some_and(|first| numbers.contains(&first));
+        if is_of && made.contains(&(undo.path.clone(), undo.before)) {
+            numbers.insert(undo.number);
+            made.extend(places_after(undo));
+            undos.push(undo.clone());
+        }
+    }
+    undos
+}
+
+/// Returns the paths of a change, each with the version that it had after the change.
+fn places_after(change: &PastChange) -> Vec<(SpacePath, Option<ContentHash>)> {
+    match (&change.to, change.kind) {
+        (Some(to), PastChangeKind::Moved) => {
+            vec![(change.path.clone(), None), (to.clone(), change.after)]
+        }
+        _ => vec![(change.path.clone(), change.after)],
+    }
 }
 
 /// Changes of files that have to do with each other.

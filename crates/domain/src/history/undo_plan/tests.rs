@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::super::past_change::Author;
-use super::again::undo_plan_again;
+use super::again::{undo_plan_again, undos_of};
 use super::*;
 use crate::records::instant::Instant;
 
@@ -29,6 +29,8 @@ struct Recorded {
     obstacles: BTreeMap<SpacePath, Obstacle>,
     /// Versions that the history does not have.
     lacking: Vec<ContentHash>,
+    /// The first change that an undo takes back with the next one.
+    takes_back: Option<ChangeNumber>,
 }
 
 impl UndoFacts for &Recorded {
@@ -84,6 +86,7 @@ impl Recorded {
             size_before: 0,
             after,
             author: Author::default(),
+            takes_back: self.takes_back,
         });
     }
 
@@ -152,17 +155,18 @@ impl Recorded {
     /// Makes the steps of a plan, and panics if one does not find what it expects.
     fn carry_out(&mut self, plan: &UndoPlan) {
         for step in &plan.steps {
+            self.takes_back = step.takes_back();
             match step {
                 UndoStep::Restore { path, from, to, .. } => {
                     assert_eq!(self.disk.get(path), from.as_ref(), "{step:?}");
                     assert!(self.can_hold(path), "{step:?} of {plan:#?}");
                     self.write(path, *to);
                 }
-                UndoStep::Remove { path, from } => {
+                UndoStep::Remove { path, from, .. } => {
                     assert_eq!(self.disk.get(path), Some(from), "{step:?}");
                     self.remove(path);
                 }
-                UndoStep::MoveBack { path, from, to } => {
+                UndoStep::MoveBack { path, from, to, .. } => {
                     assert_eq!(self.disk.get(path), Some(from), "{step:?}");
                     assert_eq!(self.disk.get(to), None, "{step:?}");
                     assert!(self.can_hold(to), "{step:?} of {plan:#?}");
@@ -173,6 +177,7 @@ impl Recorded {
                 }
             }
         }
+        self.takes_back = None;
     }
 
     fn plan(&self, changes: &[PastChange]) -> UndoPlan {
@@ -606,6 +611,7 @@ fn only_folders_that_certainly_came_with_a_moved_folder_are_named() {
                 size_before: 1,
                 after: Some(hash(1)),
                 author: Author { tool: tool.to_owned(), ..Author::default() },
+                takes_back: None,
             })
             .collect();
         moved_folders(&changes).iter().map(ToString::to_string).collect()
@@ -616,4 +622,100 @@ fn only_folders_that_certainly_came_with_a_moved_folder_are_named() {
     // The folder kept its name, so its new parent may have been there before.
     assert_eq!(named("folder.move", &[("/a/x/f", "/b/x/f")]), ["/b/x"]);
     assert_eq!(named("folder.move", &[("/x/y/f", "/y/f")]), ["/y"]);
+}
+
+/// A world in which two agents work on the same files, and whose owner takes back the work of the
+/// one, or of the other.
+struct TwoAgents {
+    world: Recorded,
+    /// The changes of each agent.
+    changes: [Vec<PastChange>; 2],
+    /// How many changes there were before the first undo.
+    undone: usize,
+}
+
+impl TwoAgents {
+    fn after(first: &[Deed], deeds: &[(usize, Deed)]) -> Self {
+        let mut world = Recorded::default();
+        first.iter().for_each(|deed| world.act(deed));
+        let mut changes = [Vec::new(), Vec::new()];
+        for (agent, deed) in deeds {
+            let before = world.changes.len();
+            world.act(deed);
+            changes[*agent].extend_from_slice(&world.changes[before..]);
+        }
+        let undone = world.changes.len();
+        Self { world, changes, undone }
+    }
+
+    /// Takes back what one agent did. Panics if a file that the plan changes is not a version that
+    /// this agent made, or an undo of this agent's changes.
+    fn undo(&mut self, agent: usize) {
+        let changes = self.changes[agent].clone();
+        let undone = self.world.changes[self.undone..].to_vec();
+        let own = [changes.clone(), undos_of(&changes, &undone)].concat();
+        let made = |path: &SpacePath, version: Option<ContentHash>| {
+            own.iter().any(|change| {
+                let is_gone = change.to.is_some() && change.path == *path && version.is_none();
+                let place = change.to.as_ref().unwrap_or(&change.path);
+                is_gone || (place == path && change.after == version)
+            })
+        };
+        let disk = self.world.disk.clone();
+        self.world.undo_again(&changes, self.undone);
+        for (path, version) in &disk {
+            let is_kept = self.world.disk.get(path) == Some(version);
+            assert!(is_kept || made(path, Some(*version)), "{path} was of somebody else");
+        }
+    }
+}
+
+#[test]
+fn an_undo_of_one_agent_keeps_what_an_undo_of_another_gave_back() {
+    let note = path("/keep.md");
+    let deeds = [
+        (0, Deed::Remove(note.clone())),
+        (1, Deed::Write(note.clone(), 2)),
+        (1, Deed::Remove(note.clone())),
+    ];
+    let mut agents = TwoAgents::after(&[Deed::Write(note.clone(), 1)], &deeds);
+    for agent in [0, 1, 0, 1] {
+        agents.undo(agent);
+        assert_eq!(agents.world.disk.get(&note), Some(&hash(1)));
+    }
+}
+
+#[test]
+fn undos_of_two_agents_that_changed_a_file_in_turn_reach_the_text_of_before() {
+    let note = path("/a");
+    let deeds = [0, 1, 0, 1, 0, 1]
+        .into_iter()
+        .zip(2..)
+        .map(|(agent, version)| (agent, Deed::Write(note.clone(), version)));
+    let mut agents = TwoAgents::after(&[Deed::Write(note.clone(), 1)], &deeds.collect::<Vec<_>>());
+    for agent in [1, 0, 1, 0, 1, 0] {
+        agents.undo(agent);
+    }
+    assert_eq!(agents.world.disk.get(&note), Some(&hash(1)));
+    for agent in [1, 0, 0, 1] {
+        agents.undo(agent);
+        assert_eq!(agents.world.disk.get(&note), Some(&hash(1)), "an undo brings nothing back");
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_undo_changes_only_files_that_its_own_agent_or_its_own_undo_made(
+        first in deeds(),
+        (deeds, agents, order) in deeds().prop_flat_map(|deeds| {
+            let agents = prop::collection::vec(0_usize..2, deeds.len());
+            (Just(deeds), agents, prop::collection::vec(0_usize..2, 1..5))
+        }),
+    ) {
+        let deeds: Vec<(usize, Deed)> = agents.into_iter().zip(deeds).collect();
+        let mut agents = TwoAgents::after(&first, &deeds);
+        for agent in order {
+            agents.undo(agent);
+        }
+    }
 }

@@ -104,23 +104,27 @@ Examples:
 
 fn undo() -> Command {
     Command::new("undo")
-        .about("Takes back what one call or one client changed.")
-        .arg(optional("call", "CALL", "The number of the call, as `stile audit` and `stile history` show it."))
+        .about("Takes back what one call, one client or everybody changed.")
+        .arg(
+            optional("call", "CALL", "The number of the call, as `stile audit` and `stile history` show it.")
+                .conflicts_with_all(["client", "since"]),
+        )
         .arg(client("Take back what tokens of this client changed.").requires("since"))
         .arg(since("Take back changes since then, as in 2026-01-31T08:00:00Z, 90m, 12h or 7d."))
         .arg(one("path", "PATH", "Take back changes of this file or folder only."))
         .arg(yes())
         .arg(json().help("Print the plan as JSON.").conflicts_with("yes"))
         .arg(utc())
-        .group(ArgGroup::new("what").args(["call", "client"]).required(true))
+        .group(ArgGroup::new("what").args(["call", "client", "since"]).required(true).multiple(true))
         .after_help(
             "\
-It first shows the plan. A file that anybody changed since is left as it is. What cannot be given \
+It first shows the plan. Without `--client` it takes back what all clients changed since a time. A file that anybody changed since is left as it is. What cannot be given \
 back is named, and the command ends with exit code 1 after the rest. Files that were moved go back, files that were created are removed; what they held stays in the history. An undo is a change \
 like others, so `stile undo` takes it back too. After an interruption, run it again: it goes on.
 
 Examples:
   stile undo 42
-  stile undo --client cursor --since 5h --yes",
+  stile undo --client cursor --since 5h --yes
+  stile undo --since 1h",
         )
 }
