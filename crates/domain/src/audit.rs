@@ -165,12 +165,17 @@ fn counted(verb: &str, lines: u64) -> String {
 
 /// Says what an event is that no call caused.
 fn event(line: &JournalLine, path: Option<&str>) -> String {
+    let by = line.client.as_ref().map(|client| format!(" by {client}")).unwrap_or_default();
     match (line.tool.as_str(), path) {
+        (_, None) if line.calls.is_some() => {
+            let calls = line.calls.unwrap_or_default();
+            format!("stile counts {calls} more reports ({}){by}", line.outcome)
+        }
         ("conflict_copy", Some(path)) => {
             format!("stile kept a save of another program as {path}")
         }
-        (tool, Some(path)) => format!("stile reports {tool} of {path}"),
-        (tool, None) => format!("stile reports {tool}"),
+        (tool, Some(path)) => format!("stile reports {tool} of {path}{by}"),
+        (tool, None) => format!("stile reports {tool}{by}"),
     }
 }
 
@@ -203,6 +208,12 @@ mod tests {
             client: None,
             ..line("conflict_copy", Some("/a (conflict).md"))
         };
+        let caused = JournalLine {
+            subject: None,
+            outcome: "no_room".to_owned(),
+            ..line("history_not_kept", Some("/a.md"))
+        };
+        let more = JournalLine { path: None, calls: Some(7), ..caused.clone() };
         let hostile = JournalLine { client: Some("a\u{1b}[2J\nb".to_owned()), ..user.clone() };
         let sentences: Vec<String> = [
             moved,
@@ -218,6 +229,8 @@ mod tests {
             dry_move,
             dry_edit,
             event,
+            caused,
+            more,
             hostile,
         ]
         .iter()
@@ -237,6 +250,8 @@ mod tests {
         cursor would have moved /a.md to /b.md (dry run, nothing was changed)
         cursor would have changed 3 lines of /a.md (dry run, nothing was changed)
         stile kept a save of another program as /a (conflict).md
+        stile reports history_not_kept of /a.md by cursor
+        stile counts 7 more reports (no_room) by cursor
         a\u{1b}[2J\u{a}b read /a.md
         ");
     }

@@ -58,7 +58,8 @@ impl RefusalMeter {
     /// Decides whether the line of a call is written. Lines of calls that were not refused, of
     /// events and of internal errors, which name an incident, always are.
     pub fn admit(&mut self, line: &JournalLine, now: Instant) -> LineAdmission {
-        if line.outcome == "ok" || line.subject.is_none() || line.incident.is_some() {
+        let is_nobodys = line.subject.is_none() && line.client.is_none();
+        if line.outcome == "ok" || is_nobodys || line.incident.is_some() {
             return LineAdmission::Write;
         }
         if self.allowances.len() % CLEAN_EVERY == CLEAN_EVERY - 1 {
@@ -198,7 +199,16 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_succeed_events_and_incidents_always_get_a_line() {
+    fn events_that_a_client_causes_are_bounded_too() {
+        let mut meter = RefusalMeter::default();
+        let client = Some("cursor".to_owned());
+        let event = JournalLine { subject: None, client, ..refused("ann", "no_room") };
+        assert_eq!(written(&mut meter, &event, 106, 0), 101);
+        assert_eq!(meter.take_all()[0].calls, Some(5));
+    }
+
+    #[test]
+    fn calls_that_succeed_events_of_nobody_and_incidents_always_get_a_line() {
         let mut meter = RefusalMeter::default();
         let event = JournalLine { subject: None, ..refused("ann", "stale") };
         let incident = JournalLine { incident: Some(7), ..refused("ann", "internal") };

@@ -107,8 +107,11 @@ impl Inner {
         if !change.call.is_of_owner() {
             tracing::error!(error = %why, "the version before a change was not kept");
         }
+        let author = change.call.author();
         (self.options.events)(JournalLine {
             tool: "history_not_kept".to_owned(),
+            // Whoever causes such lines is named, so that their number is bounded.
+            client: Some(author.client.clone().unwrap_or_else(|| author.subject.clone())),
             path: Some(change.path.clone()),
             before: change.before,
             outcome: why.outcome().to_owned(),
