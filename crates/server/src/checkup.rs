@@ -124,7 +124,12 @@ pub fn journal(state: &StateDir) -> Vec<Finding> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let mend = "the first command that needs it makes it";
-            findings.push(Finding::warning("journal", "there is none yet", mend));
+            let chain = chain(state);
+            findings.push(match chain.outcome {
+                // What knows of the lines is left, and the lines are gone.
+                FindingGrade::Bad => chain,
+                _ => Finding::warning("journal", "there is none yet", mend),
+            });
         }
         Ok(_) | Err(_) => findings.push(Finding::bad(
             "journal",
@@ -151,8 +156,16 @@ fn chain(state: &StateDir) -> Finding {
         1 => "; 1 older file was not read".to_owned(),
         older => format!("; {older} older files were not read"),
     };
+    let removed = match found.removed {
+        0 => String::new(),
+        1 => "; the owner removed 1 line".to_owned(),
+        lines => format!("; the owner removed {lines} lines"),
+    };
     match found.faults.len() {
-        0 => Finding::good(STEP, format!("{} lines are as they were written{unread}", found.lines)),
+        0 => {
+            let whole = format!("{} lines are as they were written", found.lines);
+            Finding::good(STEP, whole + &removed + &unread)
+        }
         1 => Finding::bad(STEP, format!("the journal was changed in one place{unread}"), MEND),
         many => {
             Finding::bad(STEP, format!("the journal was changed in {many} places{unread}"), MEND)
@@ -234,5 +247,26 @@ mod tests {
         assert_eq!(found.outcome, FindingGrade::Bad);
         assert_eq!(found.detail, "the journal was changed in one place");
         assert!(found.mend.unwrap().contains("stile audit verify"));
+    }
+
+    #[test]
+    fn a_journal_that_was_removed_as_a_whole_is_found_and_a_removal_by_the_owner_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        let finding = || super::journal(&state).pop().unwrap();
+        assert_eq!(finding().outcome, FindingGrade::Warning);
+        let journal = journal::Journal::open(&state).unwrap();
+        for subject in ["ann", "bob"] {
+            let subject = Some(subject.to_owned());
+            journal.append(JournalLine { subject, ..JournalLine::default() }).unwrap();
+        }
+        drop(journal);
+        let is_ann = |line: &JournalLine| line.subject.as_deref() == Some("ann");
+        journal::JournalPlace::new(state.clone(), None).remove(&is_ann).unwrap();
+        assert_eq!(finding().detail, "1 lines are as they were written; the owner removed 1 line");
+        std::fs::remove_dir_all(folder.path().join("journal")).unwrap();
+        assert_eq!(finding().outcome, FindingGrade::Bad);
+        std::fs::remove_file(folder.path().join("journal.db")).unwrap();
+        assert_eq!(finding().outcome, FindingGrade::Bad);
     }
 }
