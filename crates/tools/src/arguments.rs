@@ -177,11 +177,21 @@ fn wrong_name(schema: &Value, object: &Map<String, Value>, within: &str) -> Opti
     let mut strangers = object.keys().filter(|name| is_closed && !properties.contains_key(*name));
     let absent: Vec<&str> =
         known.iter().copied().filter(|name| !object.contains_key(*name)).collect();
-    let meant = strangers.clone().find_map(|wrong| {
-        let mut names = [&missing, &absent, &known].into_iter();
-        let right = names.find_map(|names| probably_meant(wrong, names))?;
-        Some((wrong, right))
-    });
+    let mut only = strangers.clone().filter(|name| is_identifier(name));
+    let meant = strangers
+        .clone()
+        .find_map(|wrong| {
+            let right = probably_meant(wrong, &missing).or_else(|| probably_meant(wrong, &absent));
+            Some((wrong, right?))
+        })
+        // One name too many and one too few: the one stands for the other.
+        .or_else(|| match (only.next(), only.next(), missing.as_slice()) {
+            (Some(wrong), None, [right]) => Some((wrong, *right)),
+            _ => None,
+        })
+        .or_else(|| {
+            strangers.clone().find_map(|wrong| Some((wrong, probably_meant(wrong, &known)?)))
+        });
     if let Some((wrong, right)) = meant {
         return Some(unknown(Some(wrong), Some(right)));
     }
