@@ -222,8 +222,8 @@ impl Scope {
         Self { path: path.clone(), verb: Verb::Unguard, reach: Reach::Subtree }
     }
 
-    /// Whether the scope takes away everything on `path`.
-    fn denies(&self, path: &SpacePath) -> bool {
+    /// Whether the scope takes away everything on `path`, in whatever spelling the path is.
+    pub fn denies(&self, path: &SpacePath) -> bool {
         self.verb == Verb::Deny && covers_in_any_spelling(&self.path, path)
     }
 

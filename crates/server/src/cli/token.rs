@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use stile_domain::path::SpacePath;
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::records::instant::Instant;
-use stile_domain::scope::{Scope, Scopes};
+use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::unseen::shown;
 use stile_records::grant_answers::status_name;
 use stile_store::records::GrantStatus;
@@ -149,15 +149,47 @@ pub(super) fn doubts(scopes: &Scopes, folder: Option<&Path>) -> Vec<String> {
                  the end, as in `read:/notes/*`"
             ));
         }
-        let place = folder?.join(path.trim_start_matches('/'));
-        // A folder that cannot be looked into proves nothing.
-        let is_missing =
-            place.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let folder = folder?;
+        let is_missing = match scope.verb() {
+            Verb::Deny => !denies_something(folder, scope),
+            _ => {
+                let place = folder.join(path.trim_start_matches('/'));
+                place.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+            }
+        };
         is_missing.then(|| {
             format!("note: nothing is at `{path}` now, so `{raw}` concerns nothing that exists")
         })
     };
     scopes.iter().filter_map(doubt).collect()
+}
+
+/// Whether something in a folder has the path that a scope takes away, in whatever spelling. A
+/// folder that cannot be looked into proves nothing.
+fn denies_something(folder: &Path, scope: &Scope) -> bool {
+    let mut places = vec![(folder.to_owned(), SpacePath::root())];
+    let mut wanted = SpacePath::root();
+    for name in scope.path().components() {
+        let Some(next) = wanted.child(name) else { return true };
+        wanted = next;
+        let level = Scope::denied(&wanted);
+        let mut deeper = Vec::new();
+        for (place, path) in places {
+            let entries = match place.read_dir() {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
+                Err(_) => return true,
+            };
+            for entry in entries.flatten() {
+                let child = entry.file_name().to_str().and_then(|name| path.child(name));
+                if let Some(child) = child.filter(|child| level.denies(child)) {
+                    deeper.push((entry.path(), child));
+                }
+            }
+        }
+        places = deeper;
+    }
+    !places.is_empty()
 }
 
 const ALLOWS_NOTHING: &str = "\
@@ -431,11 +463,15 @@ mod tests {
     fn a_scope_that_may_be_a_mistake_is_said() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("notes")).unwrap();
+        std::fs::write(folder.path().join("notes/Gruß.md"), "").unwrap();
         let doubts = |scope: &str| {
             let scopes = Scopes::from_iter([Scope::parse_raw(scope).unwrap()]);
             doubts(&scopes, Some(folder.path()))
         };
-        for scope in ["read:/", "read:/*", "write:/notes/", "write:/notes/*", "deny:/notes"] {
+        for scope in [
+            "read:/", "read:/*", "write:/notes/", "write:/notes/*", "deny:/notes", "deny:/NOTES",
+            "deny:/Notes/GRUSS.md",
+        ] {
             assert!(doubts(scope).is_empty(), "{scope}");
         }
         for (scope, words) in [
