@@ -52,9 +52,9 @@ fn main() {
     compare(
         &format!("the page of clients, {lines} lines, {tokens} tokens"),
         plan.rounds(100),
-        || timed(|| times.borrow_mut()("/owner/clients", &cookie)),
+        || timed(|| (*times.borrow_mut())("/owner/clients", &cookie)),
         "the page of the sign-in",
-        || timed(|| times.borrow_mut()("/sign-in", "")),
+        || timed(|| (*times.borrow_mut())("/sign-in", "")),
     );
 }
 

@@ -7,6 +7,7 @@ use stile_domain::audit::activity::DayCounts;
 use stile_domain::percent::encode_component;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::grant::{Grant, StreamGrant};
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::sign_in::asked_access::{rights, sentence, summary};
@@ -320,27 +321,41 @@ fn grant_row(record: GrantRecord) -> Option<GrantRow> {
 }
 
 /// Returns a sentence that says what a grant shows of a stream.
-pub(super) fn stream_sentence(stream: &StreamGrant) -> String {
+fn stream_sentence(stream: &StreamGrant) -> String {
+    let times = stream.time.as_ref().map(|time| [time.since, time.until]);
+    let mut text = seen_sentence(
+        stream.stream.as_str(),
+        stream.connections.iter().map(SourceName::as_str),
+        stream.fields.iter().map(String::as_str),
+        times.unwrap_or_default(),
+    );
+    if let Some(keys) = &stream.keys {
+        text.push_str(&format!(", {} records alone", keys.len()));
+    }
+    text
+}
+
+/// Returns a sentence that says which fields of a stream a client may see, and of which times.
+pub(super) fn seen_sentence<'a>(
+    stream: &str,
+    connections: impl Iterator<Item = &'a str>,
+    fields: impl Iterator<Item = &'a str>,
+    [since, until]: [Option<Instant>; 2],
+) -> String {
     const SHOWN_FIELDS: usize = 12;
-    let mut fields: Vec<&str> = stream.fields.iter().map(String::as_str).collect();
+    let mut fields: Vec<&str> = fields.collect();
     let more = fields.len().saturating_sub(SHOWN_FIELDS);
     fields.truncate(SHOWN_FIELDS);
-    let mut text = format!("May see {} of {}", fields.join(", "), stream.stream);
+    let mut text = format!("May see {} of {stream}", fields.join(", "));
     if more > 0 {
         text.push_str(&format!(" and {more} more fields"));
     }
-    let connections: Vec<String> = stream.connections.iter().map(ToString::to_string).collect();
-    text.push_str(&format!(" from {}", connections.join(", ")));
-    if let Some(time) = &stream.time {
-        if let Some(since) = time.since {
-            text.push_str(&format!(", since {} UTC", minute_of_instant(since)));
-        }
-        if let Some(until) = time.until {
-            text.push_str(&format!(", before {} UTC", minute_of_instant(until)));
-        }
+    text.push_str(&format!(" from {}", connections.collect::<Vec<_>>().join(", ")));
+    if let Some(since) = since {
+        text.push_str(&format!(", since {} UTC", minute_of_instant(since)));
     }
-    if let Some(keys) = &stream.keys {
-        text.push_str(&format!(", {} records alone", keys.len()));
+    if let Some(until) = until {
+        text.push_str(&format!(", before {} UTC", minute_of_instant(until)));
     }
     text
 }

@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use axum::body::Body;
 use http::Response;
 use stile_domain::records::authority::RecordsClaim;
-use stile_domain::records::grant::{StreamGrant, TimeConstraint};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::visible_time::VisibleTime;
 use stile_domain::scope::Scopes;
@@ -17,10 +16,10 @@ use stile_records::administration::DeclaredStream;
 use stile_records::grant_document::{ClientDocument, GrantDocument};
 use stile_records::grant_request::{StreamGrantRequest, TimeConstraintRequest};
 
-use super::access_rows::stream_sentence;
+use super::access_rows::seen_sentence;
 use super::connect_page;
 use super::frame::GRANT_PATH;
-use super::grant_view::{FieldRow, GrantView, StreamsView};
+use super::grant_view::{FIELD, FieldRow, GrantView, SHOW, StreamsView};
 use super::signed_in::{self, Outcome, PageError, Visit};
 use super::times::input_value;
 use crate::auth::{MintRequest, MintedToken};
@@ -32,10 +31,6 @@ use crate::sign_in::web_request::WebRequest;
 
 /// The page in the navigation, and its title.
 const PAGE: (&str, &str) = (GRANT_PATH, "Make a grant");
-/// The name of the field of the form that ticks a field of the stream, before its number.
-pub(super) const FIELD: &str = "field-";
-/// The word of the form that only shows what the choices mean.
-pub(super) const SHOW: &str = "show";
 /// The longest purpose, in characters.
 const MAX_PURPOSE_CHARS: usize = 300;
 
@@ -175,18 +170,12 @@ impl<'a> Chosen<'a> {
 
     /// Says what the client may see, as the list of grants does.
     fn sentence(&self) -> String {
-        let is_limited = self.since.is_some() || self.until.is_some();
-        stream_sentence(&StreamGrant {
-            stream: self.stream.stream.clone(),
-            connections: [self.stream.connection.clone()].into_iter().collect(),
-            fields: self.fields.clone(),
-            time: self.time_field().filter(|_| is_limited).map(|field| TimeConstraint {
-                field: field.to_owned(),
-                since: self.since,
-                until: self.until,
-            }),
-            keys: None,
-        })
+        seen_sentence(
+            self.stream.stream.as_str(),
+            [self.stream.connection.as_str()].into_iter(),
+            self.fields.iter().map(String::as_str),
+            [self.since, self.until],
+        )
     }
 
     fn view(&self, visit: &Visit<'_>, records: &OwnedRecords) -> GrantView {

@@ -9,10 +9,13 @@ use stile_records::administration::DeclaredStream;
 
 use super::consent_page::{DURATIONS, PROPOSED_DURATION};
 use super::frame::{GRANT_PATH, IMPORT_PATH, csrf_field};
-use super::grant_page::{FIELD, SHOW};
 use super::times::{Required, time_input};
 use crate::sign_in::record_sample::shown_record;
 
+/// The name of the field of the form that ticks a field of the stream, before its number.
+pub(super) const FIELD: &str = "field-";
+/// The word of the form that only shows what the choices mean.
+pub(super) const SHOW: &str = "show";
 /// The most streams to choose from, and the most characters of a field's name.
 const MAX_STREAMS: usize = 200;
 const MAX_NAME: usize = 80;
