@@ -385,7 +385,14 @@ mod tests {
         #[test]
         fn pieces_make_the_same_form(
             file in proptest::collection::vec(
-                prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'-'), Just(b'x'), Just(b'7'), any::<u8>()],
+                prop_oneof![
+                    Just(b'\r'),
+                    Just(b'\n'),
+                    Just(b'-'),
+                    Just(b'x'),
+                    Just(b'7'),
+                    any::<u8>(),
+                ],
                 0..200,
             ),
             cuts in proptest::collection::vec(0_usize..400, 0..6),

@@ -3,7 +3,8 @@
 //! Writes 100,000 lines of a journal and 1,000 tokens, starts the program, signs in, and asks for
 //! the page of clients, beside the page on which a visitor signs in, which reads nothing of them.
 //! Says how many bytes the page has; a page has at most 60 KB, and a run of more fails. The first
-//! request counts the lines of the journal. It is named apart, and the numbers are of those after it.
+//! request counts the lines of the journal. It is named apart, and the other numbers are of those
+//! after it.
 
 #![expect(
     clippy::unwrap_used,

@@ -166,8 +166,8 @@ pub fn create(
     Ok(manifest)
 }
 
-/// Copies the state folder as [`create`] does, to an archive in the state folder itself, and removes
-/// all but the newest of those. Returns the archive.
+/// Copies the state folder as [`create`] does, to an archive in the state folder itself, and
+/// removes all but the newest of those. Returns the archive.
 ///
 /// # Errors
 /// As [`create`].
@@ -197,7 +197,8 @@ pub fn create_kept(
     Ok((to, manifest))
 }
 
-/// Returns when the last archive of a state folder was made; `None` if none was, or if nobody knows.
+/// Returns when the last archive of a state folder was made; `None` if none was, or if nobody
+/// knows.
 pub fn last(state: &StateDir) -> Option<Instant> {
     let text = std::fs::read_to_string(state.path().join(LAST)).ok()?;
     Instant::parse(text.trim())

@@ -1,8 +1,8 @@
 //! What a browser sends with the forms of the owner's page: names with values, times, and a form
 //! with a file in pieces.
 //!
-//! An input is a form as it stands in an address, and also the body of a form with a file. Its first
-//! byte says where that body is cut.
+//! An input is a form as it stands in an address, and also the body of a form with a file. Its
+//! first byte says where that body is cut.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! What the page that makes a grant shows: the streams, or of one of them its fields, the times, and
-//! two records as the client will see them.
+//! What the page that makes a grant shows: the streams, or of one of them its fields, the times,
+//! and two records as the client will see them.
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
@@ -107,7 +107,9 @@ impl GrantView {
                 (self.whom())
                 div class="actions" {
                     button name="do" value="make" { "Make the grant and its token" }
-                    button class="plain" name="do" value=(SHOW) formnovalidate { "Show what it will see" }
+                    button class="plain" name="do" value=(SHOW) formnovalidate {
+                        "Show what it will see"
+                    }
                 }
             }
         }

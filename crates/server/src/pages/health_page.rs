@@ -55,7 +55,8 @@ pub fn back_up(server: &AuthorizationServer, request: &WebRequest) -> Response<B
             p { "The archive is on the disk of this server:" }
             p class="copy" { code { (archive.display()) } }
             p {
-                "Copy it to another disk, and keep it as safe as a key: it holds the key and                  everything else of the state. The two newest archives are kept there. "
+                "Copy it to another disk, and keep it as safe as a key: it holds the key and \
+                 everything else of the state. The two newest archives are kept there. "
                 code { "stile restore-backup FILE" } " brings the state back."
             }
             p { a href=(HEALTH_PATH) { "Back to Health" } }
@@ -140,7 +141,9 @@ fn backup_form(visit: &Visit<'_>) -> Markup {
             (visit.csrf_field())
             div class="actions" { button class="plain" { "Back up now" } }
             p class="muted" {
-                "Copies the key, the tokens, the records, the history and the journal into the                  state folder. This can take minutes. The files of the space are not in it."
+                "Copies the key, the tokens, the records, the history and the journal into the \
+                 state folder. This can take minutes. The files of the space, and a database on \
+                 PostgreSQL, are not in it."
             }
         }
     }

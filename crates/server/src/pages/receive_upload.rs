@@ -1,7 +1,7 @@
 //! Takes a file that a form of the import page sends.
 //!
-//! The body is not read whole as that of other forms is. Whose session it is says the head, and that
-//! the form is from the session's own page says its first field: before that, no byte of the file is
+//! The body is not read whole as that of other forms is. The head says whose session it is, and the
+//! first field that the form is from the session's own page: before that, no byte of the file is
 //! stored. The bytes go to the disk as they come.
 
 use std::sync::Arc;

@@ -76,8 +76,8 @@ pub enum Required {
 pub fn time_input(name: &str, label: &str, value: &str, required: Required) -> Markup {
     html! {
         label for=(name) { (label) " " span class="zone" { "(UTC)" } }
-        input type="datetime-local" id=(name) name=(name) value=(value) required[required == Required::Yes]
-            data-utc autocomplete="off";
+        input type="datetime-local" id=(name) name=(name) value=(value) data-utc autocomplete="off"
+            required[required == Required::Yes];
     }
 }
 

@@ -111,7 +111,8 @@ impl AskedRecords {
                         (stream_form(index, stream, &declared, chosen))
                         @if index < MAX_SAMPLED {
                             div id={ "sample-" (index) } data-follows {
-                                (sample_of(owned, now, seen(index, stream, &declared, chosen), &declared))
+                                @let seen = seen(index, stream, &declared, chosen);
+                                (sample_of(owned, now, seen, &declared))
                             }
                         }
                     }

@@ -43,8 +43,8 @@ pub struct SampleOf<'a> {
     pub time: Option<(&'a str, VisibleTime)>,
 }
 
-/// Returns the latest records of a stream with these fields, and no others. Empty if there are none,
-/// or if the latest are of other times.
+/// Returns the latest records of a stream with these fields, and no others. Empty if there are
+/// none, or if the latest are of other times.
 pub fn sample(
     (service, owner): (&RecordService, &Principal),
     now: Instant,

@@ -91,7 +91,7 @@ fn owner_import_a_file_is_shown_as_it_will_be_stored_and_then_stored() {
     let page = text_of(&owner.get(&place.of("/owner/import")));
     assert!(page.contains("Bank 2026.csv") && page.contains("XX00 1234"), "{page}");
     assert!(page.contains("value=\"bank-2026\"") && page.contains("value=\"records\""), "{page}");
-    assert!(page.contains("the key is made of"), "what each field becomes, and why: {page}");
+    assert!(page.contains("`id` is the key"), "what each field becomes, and why: {page}");
     let state = place.rig.state.display().to_string();
     assert!(!page.contains(&state), "no path of the machine: {page}");
     assert_eq!(place.stile(&["streams", "--json"]).trim(), "[]");
@@ -103,7 +103,7 @@ fn owner_import_a_file_is_shown_as_it_will_be_stored_and_then_stored() {
     let mut command = place.rig.command(&arguments);
     let output = command.arg("--state").arg(&place.rig.state).arg(&file).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    let reason = told.lines().find(|line| line.contains("the key is made of")).unwrap().trim();
+    let reason = told.lines().find(|line| line.contains("`id` is the key")).unwrap().trim();
     assert!(page.contains(&reason.replace('"', "&quot;")), "{reason} in {page}");
 
     let page = owner.get(&place.of("/owner/import?connection=bank&stream=rows"));

@@ -567,7 +567,8 @@ fn each_person_imports_on_the_page_into_records_of_their_own() {
     for (browser, (own, other)) in browsers.iter_mut().zip([("ann", "bob"), ("bob", "ann")]) {
         let page = browser.get(&format!("{url}?connection=garden&stream=birds"));
         let html = text_of(&page);
-        assert!(html.contains(&format!("the wren of {own}")) && !html.contains(other), "{html}");
+        let wren_of = |name: &str| html.contains(&format!("the wren of {name}"));
+        assert!(wren_of(own) && !wren_of(other), "{html}");
         let fields = form_to(&page, "/owner/import/store").fields;
         let fields: Vec<(&str, &str)> =
             fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
