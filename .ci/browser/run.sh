@@ -54,6 +54,7 @@ mkdir -p "$work/browser"
 install_modules "$source_folder" "$work/browser"
 cp "$source_folder/pages.mjs" "$work/browser/"
 start_server
+mkdir "$tmp/space/work" "$tmp/space/journal"
 printf 'correct horse battery %s\n' "$RANDOM$RANDOM" >"$tmp/password"
 "$stile" owner password --state "$tmp/state" <"$tmp/password" >"$tmp/owner.log"
 (cd "$work/browser" &&
