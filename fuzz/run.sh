@@ -10,7 +10,7 @@
 set -euo pipefail
 
 # One per file in src/bin.
-targets=(path_scope list_uri_cursor edit arguments token envelope request_head note upstream record_rows record_requests record_search ladder mailbox chat_rows find_patterns text_edits walk_cursor note_links note_property sign_in encodings section recall saved_files)
+targets=(path_scope list_uri_cursor edit arguments token envelope request_head note upstream record_rows record_requests record_search ladder mailbox chat_rows find_patterns text_edits walk_cursor note_links note_property sign_in encodings section recall saved_files forms)
 seconds=${1:-20}
 
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || { echo "usage: $0 [SECONDS_PER_TARGET]" >&2; exit 2; }

@@ -1,6 +1,6 @@
-// The owner's page in Chromium: sign-in, consent, clients, activity, undo, files, connect, health,
-// with a script and without, at 320 px, in both colour schemes, for hostile names. Each control is
-// at least 24 pixels high and wide.
+// The owner's page in Chromium: sign-in, consent, clients, activity, undo, files, connect, imports,
+// grants, backup, health, with a script and without, at 320 px, in both colour schemes, for hostile
+// names. Each control is at least 24 pixels high and wide.
 //
 //     pages.mjs ORIGIN PASSWORD_FILE PICTURES_FOLDER
 //
@@ -153,6 +153,11 @@ async function withScript() {
   const plain = await register("A client of a test");
   const asked = await approve(page, plain.client_id);
   await inspect(page, "consent");
+  // What is opened follows the ticks.
+  const opened = page.locator("#opened");
+  await page.getByLabel(/^read, change, make and remove the files in \/journal/).uncheck();
+  await opened.locator("li.none").filter({ hasText: "/journal/" }).waitFor();
+  await inspect(page, "consent narrowed");
   await pressApprove(page, plain.client_id, asked);
   console.log("ok the button of the consent page leads to the client under the policy");
 
@@ -230,6 +235,87 @@ async function tokenAndUndo(page) {
   console.log("ok a token of the page works, and what its client made is taken back");
 }
 
+const account = "id,booked,amount,iban\n1,2026-01-15,4.50,XX00 1234\n2,2026-02-20,7.25,XX00 <b>5678\n";
+
+// A file is dropped on the page, shown as it will be stored, and stored.
+async function importByDropping(page) {
+  await page.goto(`${origin}/owner/import`);
+  await inspect(page, "import");
+  const dropped = await page.evaluateHandle((text) => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([text], "Bank 2026.csv", { type: "text/csv" }));
+    return transfer;
+  }, account);
+  await page.locator("form.drop").dispatchEvent("drop", { dataTransfer: dropped });
+  await page.getByRole("button", { name: "Store all rows" }).waitFor();
+  await inspect(page, "import preview");
+  assert.match(await page.locator("main").innerText(), /XX00 <b>5678/);
+  await page.getByLabel("Where the rows come from").fill("bank");
+  await page.getByLabel("What they are").fill("payments");
+  await page.getByRole("button", { name: "Look again" }).click();
+  await page.getByRole("button", { name: "Store all rows" }).click();
+  await page.getByText("added 2, changed 0, unchanged 0, bad 0").waitFor();
+  await inspect(page, "import stored");
+  await page.getByRole("button", { name: "Import another file" }).click();
+  await page.getByLabel("File").waitFor();
+  console.log("ok a dropped file is shown, stored and reported");
+}
+
+// A grant is made by choosing. What the client will see follows the ticks.
+async function grantByChoosing(page) {
+  await page.goto(`${origin}/owner/grant`);
+  await inspect(page, "grant streams");
+  await page.getByRole("link", { name: "payments of bank" }).click();
+  const seen = page.locator("#seen");
+  // At first nothing but the key is proposed.
+  await seen.getByText(/May see id of payments/).waitFor();
+  await page.getByLabel(/^amount/).check();
+  await seen.getByText(/May see amount, id of payments/).waitFor();
+  await page.getByLabel(/^Since/).fill("2026-02-01T00:00");
+  await page.getByLabel(/^Since/).blur();
+  await seen.getByText(/since 2026-0/).waitFor();
+  await inspect(page, "grant chosen");
+  await page.getByLabel("Name of the client").fill("budget");
+  await page.getByRole("button", { name: "Make the grant and its token" }).click();
+  const token = await page.getByLabel("The token").inputValue();
+  const answer = await fetch(`${origin}/v1/streams/payments/records`, {
+    headers: { Authorization: `Bearer ${token}` } });
+  const text = await answer.text();
+  assert.ok(text.includes("7.25") && !text.includes("4.5") && !text.includes("XX00"), text);
+  await inspect(page, "grant made");
+  await page.goto(`${origin}/owner/clients`);
+  await page.locator("details.client").filter({ hasText: "May see" }).first().locator("summary")
+    .first().click();
+  await inspect(page, "clients with a grant");
+  console.log("ok a grant is made by choosing, and its client sees that and no more");
+}
+
+async function backup(page) {
+  await page.goto(`${origin}/owner/health`);
+  await page.getByRole("button", { name: "Back up now" }).click();
+  await page.getByRole("heading", { name: "The state is copied" }).waitFor();
+  await inspect(page, "backup made");
+  await page.goto(`${origin}/owner/health`);
+  await page.getByText("in the last 24 hours").waitFor();
+  console.log("ok a backup is made on the page, which says its age");
+}
+
+// A second browser is named in words, and signed out from the first.
+async function sessions(page) {
+  const phone = await open({ userAgent: "Mozilla/5.0 (Android 16; Mobile; rv:150.0) Gecko/150.0 Firefox/150.0" });
+  await phone.goto(`${origin}/owner/account`);
+  await signIn(phone, password);
+  await phone.getByRole("heading", { name: "Signing in" }).waitFor();
+  await page.goto(`${origin}/owner/account`);
+  await page.getByRole("heading", { name: "Firefox on Android" }).waitFor();
+  await inspect(page, "account with another browser");
+  await page.getByRole("button", { name: "Sign out Firefox on Android" }).click();
+  await page.getByText("That browser is signed out").waitFor();
+  await phone.goto(`${origin}/owner/account`);
+  await phone.waitForURL(/sign-in/);
+  console.log("ok a browser is listed by its name, and signed out");
+}
+
 async function passkeys(page) {
   const debuggerOf = await page.context().newCDPSession(page);
   await debuggerOf.send("WebAuthn.enable");
@@ -256,12 +342,29 @@ async function withoutScript() {
   await signIn(page, password);
   await pressApprove(page, id, asked);
   await page.goto(`${origin}/owner`);
-  for (const name of ["Activity", "Files", "Connect", "Health", "Clients"]) {
+  for (const name of ["Activity", "Files", "Connect", "Import", "Health", "Clients"]) {
     await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name }).click();
     await page.waitForLoadState();
   }
   await page.locator("details.client summary").first().click();
   await page.getByRole("heading", { name: "What it may do" }).first().waitFor();
+  // A plain form sends a file, and shows how far its import is when it is loaded again.
+  await page.goto(`${origin}/owner/import`);
+  await page.getByLabel("File").setInputFiles(
+    { name: "plain.csv", mimeType: "text/csv", buffer: Buffer.from(account) });
+  await page.getByRole("button", { name: "Send it and look" }).click();
+  await page.getByRole("button", { name: "Store all rows" }).click();
+  while (await page.getByRole("link", { name: "Look again" }).count()) {
+    await page.getByRole("link", { name: "Look again" }).click();
+  }
+  await page.getByText("added 2, changed 0, unchanged 0, bad 0").waitFor();
+  // A button shows what the ticks of a grant mean.
+  await page.goto(`${origin}/owner/grant`);
+  await page.getByRole("link", { name: "records of plain" }).click();
+  await page.getByLabel(/^iban/).check();
+  await page.getByText("(UTC)").first().waitFor();
+  await page.getByRole("button", { name: "Show what it will see" }).click();
+  await page.locator("#seen").getByText(/May see iban, id of records/).waitFor();
   await page.goto(`${origin}/owner/account`);
   assert.equal(await page.getByRole("button", { name: "Register a passkey" }).count(), 0);
   await page.getByRole("button", { name: "Sign out", exact: true }).click();
@@ -302,6 +405,10 @@ async function inAFrame() {
 try {
   const page = await withScript();
   await tokenAndUndo(page);
+  await importByDropping(page);
+  await grantByChoosing(page);
+  await backup(page);
+  await sessions(page);
   await passkeys(page);
   await withoutScript();
   await byKeyboard();

@@ -54,10 +54,11 @@ mkdir -p "$work/browser"
 install_modules "$source_folder" "$work/browser"
 cp "$source_folder/pages.mjs" "$work/browser/"
 start_server
+mkdir "$tmp/space/work" "$tmp/space/journal"
 printf 'correct horse battery %s\n' "$RANDOM$RANDOM" >"$tmp/password"
 "$stile" owner password --state "$tmp/state" <"$tmp/password" >"$tmp/owner.log"
 (cd "$work/browser" &&
-  timeout 240 "$node" pages.mjs "${origin/127.0.0.1/localhost}" "$tmp/password" "$work/browser/pictures") ||
+  timeout 300 "$node" pages.mjs "${origin/127.0.0.1/localhost}" "$tmp/password" "$work/browser/pictures") ||
   { cat "$tmp/serve.log" >&2; fail "the owner's pages"; }
 stop_server
 echo "done the owner's pages: $((SECONDS - since)) s, pictures in $work/browser/pictures"

@@ -15,6 +15,7 @@ pub mod facts;
 pub mod file_cursor;
 pub mod file_uri;
 pub mod find;
+pub mod form_upload;
 pub mod guard;
 pub mod hash;
 pub mod history;

@@ -4,9 +4,11 @@
 use std::io;
 use std::path::Path;
 
+use stile_domain::records::instant::Instant;
 use stile_store::journal;
 use stile_store::probe;
 use stile_store::state::{StateDir, StateError, TokenRecord};
+use stile_store::state_backup;
 
 /// The room without which a change of a larger file may fail, in bytes.
 const LITTLE_ROOM: u64 = 64 << 20;
@@ -170,6 +172,33 @@ fn chain(state: &StateDir) -> Finding {
         many => {
             Finding::bad(STEP, format!("the journal was changed in {many} places{unread}"), MEND)
         }
+    }
+}
+
+/// A backup that is older is worth a look, in seconds.
+const OLD_BACKUP: i64 = 30 * 86_400;
+
+/// Returns whether a backup was made so long ago that the owner should make another.
+pub fn is_old_backup(made: Instant, now: i64) -> bool {
+    now.saturating_sub(made.0 / 1_000_000) > OLD_BACKUP
+}
+
+/// Says when the state was copied last.
+pub fn backup(state: &StateDir, now: i64) -> Finding {
+    const STEP: &str = "backup";
+    const MEND: &str = "make one, and copy it to another disk";
+    let Some(made) = state_backup::last(state) else {
+        return Finding::warning(STEP, "none was made with this state", MEND);
+    };
+    let days = now.saturating_sub(made.0 / 1_000_000).max(0) / 86_400;
+    let detail = match days {
+        0 => "the last was made in the last 24 hours".to_owned(),
+        1 => "the last was made a day ago".to_owned(),
+        days => format!("the last was made {days} days ago"),
+    };
+    match is_old_backup(made, now) {
+        true => Finding::warning(STEP, detail, MEND),
+        false => Finding::good(STEP, detail),
     }
 }
 

@@ -52,6 +52,8 @@ pub enum Resource {
     AnswerBytes,
     /// Threads for the requests of a sign-in, which need no token.
     StrangerThreads,
+    /// Bytes of files that were sent to the owner's page.
+    UploadBytes,
 }
 
 impl Resource {
@@ -67,6 +69,7 @@ impl Resource {
             Self::UpstreamRequests => "requests to the server with the notes",
             Self::AnswerBytes => "bytes of unread answers",
             Self::StrangerThreads => "threads for requests without a token",
+            Self::UploadBytes => "bytes of files that wait for their import",
         }
     }
 }

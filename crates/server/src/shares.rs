@@ -98,7 +98,7 @@ impl Shares {
             Resource::DatabaseReaders => &self.database_readers,
             Resource::UpstreamRequests => return self.upstream_requests.get(vault()),
             Resource::AnswerBytes => &self.answer_bytes,
-            Resource::StrangerThreads => return None,
+            Resource::StrangerThreads | Resource::UploadBytes => return None,
         })
     }
 }

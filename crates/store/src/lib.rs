@@ -20,6 +20,7 @@ pub mod records;
 pub mod sealer;
 pub mod space;
 mod sql;
+pub mod staged_uploads;
 pub mod state;
 pub mod state_backup;
 pub mod store_copy;

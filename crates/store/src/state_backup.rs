@@ -16,10 +16,12 @@ use ring::digest::{Context, SHA256};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use stile_domain::hash::hex;
+use stile_domain::records::instant::Instant;
 use uuid::Uuid;
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
 
+use crate::staged_uploads;
 use crate::state::{StateDir, create_private, make_folder, sync_folder};
 
 const MANIFEST: &str = "manifest.json";
@@ -30,6 +32,14 @@ const MAX_MANIFEST_BYTES: u64 = 256 << 20;
 /// The database that has a copying function of its own.
 const RECORDS: &str = "records.db";
 const BUFFER: usize = 256 * 1024;
+/// The folders of the state that no archive has: files that wait for an import, and archives.
+const LEFT_OUT: [&str; 2] = [staged_uploads::FOLDER, KEPT];
+/// The folder of the archives that are kept in the state folder.
+const KEPT: &str = "backups";
+/// How many archives are kept there.
+const KEPT_ARCHIVES: usize = 2;
+/// The file that says when the last archive was made, RFC 3339 in UTC.
+const LAST: &str = "last-backup";
 
 /// What is in an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,7 +161,53 @@ pub fn create(
     let manifest = made?;
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
     sync_folder(folder.unwrap_or(Path::new("."))).map_err(failed("make", to))?;
+    // The archive is there in any case. Without the note it only looks older.
+    let _ = note_last(state, &manifest.made_at);
     Ok(manifest)
+}
+
+/// Copies the state folder as [`create`] does, to an archive in the state folder itself, and
+/// removes all but the newest of those. Returns the archive.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_kept(
+    state: &StateDir,
+    stamp: BackupStamp,
+    copy_records: &mut dyn FnMut(&Path) -> Result<(), String>,
+) -> Result<(PathBuf, BackupManifest), BackupError> {
+    let folder = state.path().join(KEPT);
+    make_folder(&folder).map_err(failed("make", &folder))?;
+    // A name has digits alone and a fixed length, so that names sort by time.
+    let second = stamp.made_at.chars().take("2026-01-31T09:05:00".len());
+    let second: String = second.filter(char::is_ascii_alphanumeric).collect();
+    let micros = Instant::parse(&stamp.made_at).map_or(0, |made| made.0.rem_euclid(1_000_000));
+    let to = folder.join(format!("stile-{second}-{micros:06}.zip"));
+    let manifest = create(state, &to, stamp, copy_records, &mut |_| ())?;
+    let mut archives: Vec<PathBuf> = folder
+        .read_dir()
+        .map_err(failed("read", &folder))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "zip"))
+        .collect();
+    archives.sort_unstable_by(|one, other| other.cmp(one));
+    for old in archives.iter().skip(KEPT_ARCHIVES) {
+        std::fs::remove_file(old).map_err(failed("remove", old))?;
+    }
+    Ok((to, manifest))
+}
+
+/// Returns when the last archive of a state folder was made; `None` if none was, or if nobody
+/// knows.
+pub fn last(state: &StateDir) -> Option<Instant> {
+    let text = std::fs::read_to_string(state.path().join(LAST)).ok()?;
+    Instant::parse(text.trim())
+}
+
+fn note_last(state: &StateDir, made_at: &str) -> io::Result<()> {
+    let part = state.path().join(format!("{LAST}.{}.tmp", Uuid::new_v4().simple()));
+    create_private(&part)?.write_all(made_at.as_bytes())?;
+    std::fs::rename(&part, state.path().join(LAST))
 }
 
 fn write_archive(
@@ -284,7 +340,7 @@ fn is_database(name: &str) -> bool {
 fn is_passing(name: &str) -> bool {
     let ends = [".tmp", ".part", "-wal", "-shm", "-journal", ".lock"];
     let is_old_copy = name.contains(".db.schema-");
-    name == "reserve" || is_old_copy || ends.iter().any(|end| name.ends_with(end))
+    name == "reserve" || name == LAST || is_old_copy || ends.iter().any(|end| name.ends_with(end))
 }
 
 /// Collects the names of the files below a folder, with `/` between their parts. Follows no link.
@@ -294,6 +350,9 @@ fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) -> io::Result<(
         let Ok(name) = entry.file_name().into_string() else { continue };
         let (kind, path) = (entry.file_type()?, format!("{prefix}{name}"));
         if kind.is_dir() {
+            if prefix.is_empty() && LEFT_OUT.contains(&name.as_str()) {
+                continue;
+            }
             collect(&entry.path(), &format!("{path}/"), names)?;
         } else if kind.is_file() && !is_passing(&name) {
             names.push(path);
@@ -522,6 +581,28 @@ mod tests {
         let restored = restore_all(&archive, &state, Present::KeepAside).unwrap();
         assert!(restored.aside.unwrap().join("key.json").exists());
         assert!(state.join("key.json").exists());
+    }
+
+    #[test]
+    fn the_newest_archives_are_kept_in_the_state_folder_and_none_has_another() {
+        let outer = tempfile::tempdir().unwrap();
+        let state = StateDir::open(&outer.path().join("state")).unwrap();
+        TokenKey::open(&state).unwrap();
+        assert_eq!(last(&state), None);
+        std::fs::create_dir_all(state.path().join("uploads/1")).unwrap();
+        std::fs::write(state.path().join("uploads/1/bank.csv"), "a").unwrap();
+        let make = |made_at: &str| {
+            let stamp = BackupStamp { made_at: made_at.to_owned(), ..stamp() };
+            let (path, manifest) = create_kept(&state, stamp, &mut no_records).unwrap();
+            let names: Vec<String> = manifest.files.into_keys().collect();
+            assert!(names.iter().all(|name| !name.contains('/')), "{names:?}");
+            path
+        };
+        let times = ["2026-01-31T09:05:00Z", "2026-01-31T09:05:00.5Z", "2026-01-31T09:05:00.25Z"];
+        let made = times.map(make);
+        assert_eq!(last(&state), Instant::parse(times[2]));
+        let kept = made.map(|path| path.exists());
+        assert_eq!(kept, [false, true, true], "the newest two by their time");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! network that a request comes from ([`source_network`]).
 
 pub mod asked_access;
+pub mod browser_name;
 pub mod client_id_url;
 pub mod client_metadata;
 pub mod pkce;

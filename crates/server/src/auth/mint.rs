@@ -87,6 +87,7 @@ impl Minter<'_> {
     pub fn mint(&self, request: &MintRequest, now: SystemTime) -> Result<MintedToken, MintError> {
         let record = self.new_record(request, now)?;
         let RecordsClaim::Import(import) = &request.records else { return self.record(&record) };
+        let record = TokenRecord { kind: TokenKind::Import, ..record };
         // The list of tokens says by the client's name what the token is for.
         let mut claims = claims(&record, None);
         if let Some(claims) = claims.as_object_mut() {

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use stile_store::records::Records;
 use stile_store::state::{StateDir, TokenStore};
-use stile_store::state_backup::{self, BackupError, BackupStamp, Present};
+use stile_store::state_backup::{self, BackupError, Present};
 
 use super::progress::{Progress, Step, Unit};
 use super::{Failure, Invocation, owner, settings};
 use crate::clock;
+use crate::owner_backup;
 
 impl From<BackupError> for Failure {
     fn from(error: BackupError) -> Self {
@@ -32,21 +33,10 @@ pub(super) fn run(
     }
     let config = settings(matches, environment)?.config;
     let state = StateDir::open_existing(&config.state)?;
-    let stamp = BackupStamp {
-        made_by: env!("CARGO_PKG_VERSION").to_owned(),
-        made_at: clock::now().to_rfc3339(),
-    };
     // A database of an older version is migrated first, and the archive has the present form.
     let records = Records::exists(&state).then(|| Records::open(&state, clock::now()));
     let records = records.transpose()?.map(|records| owner::of_records(records, environment));
-    let mut copy_records = |to: &Path| match &records {
-        None => Err("it has just appeared; run this again".to_owned()),
-        Some(owner) => match owner.services.backup(&owner.caller, to) {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(problem) => Err(problem.to_string()),
-        },
-    };
+    let of_owner = records.as_ref().map(|owner| (&owner.services, &owner.caller));
     let total = state_backup::size(&state).unwrap_or_default();
     let (mut progress, mut done) = (Progress::new(), 0);
     let mut on_copied = |bytes| {
@@ -54,7 +44,7 @@ pub(super) fn run(
         progress.show(Step { action: "copying", done, total, unit: Unit::Bytes });
     };
     let made =
-        state_backup::create(&state, Path::new(file), stamp, &mut copy_records, &mut on_copied);
+        owner_backup::to_file(&state, Path::new(file), of_owner, clock::now(), &mut on_copied);
     progress.clear();
     let (files, bytes) = made?.totals();
     writeln!(

@@ -4,12 +4,11 @@
 //! its own connections and streams, so it is restored.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::ArgMatches;
 use stile_domain::records::identifiers::SourceName;
 use stile_import::attachment::TEXT_FIELD;
-use stile_import::attachment_text::TextReader;
 use stile_import::importer::{ImportTarget, Importer};
 use stile_import::importers::{self, IMPORTERS};
 use stile_import::input::ImportInput;
@@ -23,13 +22,21 @@ use super::progress::Progress;
 use super::rejected::RejectedRows;
 use super::{Failure, Invocation, import_reading, import_sync, owner};
 use crate::config::Environment;
+use crate::owner_imports::{self, PREVIEW_ROWS, UnknownInput, input, words};
 
 /// The value of `--format` for what `stile export` wrote.
 pub(super) const EXPORT_FORMAT: &str = "stile";
-/// How many rows a preview shows.
-const PREVIEW_ROWS: usize = 5;
 /// The exit code of an import that rejected some rows and stored the others.
 const SOME_REJECTED: u8 = 3;
+
+impl From<UnknownInput> for Failure {
+    fn from(unknown: UnknownInput) -> Self {
+        match unknown {
+            UnknownInput::Read { .. } => Self::Failed(unknown.to_string()),
+            UnknownInput::Format { .. } => Self::Usage(unknown.to_string()),
+        }
+    }
+}
 
 pub(super) fn run(
     Invocation { matches, environment, output, .. }: Invocation<'_>,
@@ -70,9 +77,8 @@ pub(super) fn run_with(
     let key = owner::texts(matches, "key");
     let reached = Reached::watch(bad_rows)?;
     let Owner { services, caller, now } = owner::open(matches, environment)?;
-    let program = std::env::current_exe()
+    let reader = owner_imports::text_reader()
         .map_err(|error| Failure::Failed(format!("cannot find this program: {error}")))?;
-    let reader = TextReader::new(program);
     let text_reader = Some(&reader);
     let (services, caller) = (&services, &caller);
     let rejected = owner::text(matches, "rejected").map(RejectedRows::create).transpose()?;
@@ -162,10 +168,7 @@ fn stream(matches: &ArgMatches, inputs: &[ImportInput]) -> Result<SourceName, Fa
     if owner::text(matches, "stream").is_some() {
         return owner::name(matches, "stream");
     }
-    let mut defaults =
-        inputs.iter().map(|input| Some(input.importer.preset()?.default_stream)).peekable();
-    let first = defaults.peek().copied().flatten();
-    match first.filter(|_| defaults.all(|default| default == first)) {
+    match owner_imports::stream_of(inputs) {
         Some(stream) => SourceName::parse(stream).map_err(|bad| Failure::Failed(bad.to_string())),
         None => Err(Failure::Usage(
             "say with --stream what the rows are, for example --stream messages".to_owned(),
@@ -217,28 +220,6 @@ fn restore(
     some_rejected(bad)
 }
 
-fn input(
-    importers: &[&'static Importer],
-    file: &str,
-    format: Option<&str>,
-) -> Result<ImportInput, Failure> {
-    let path = PathBuf::from(file);
-    let importer = match format.and_then(|name| importers::named(importers, name)) {
-        Some(importer) => Some(importer),
-        None => importers::recognise(importers, &path)
-            .map_err(|error| Failure::Failed(format!("cannot read {file}: {error}")))?,
-    };
-    match importer {
-        Some(importer) => Ok(ImportInput::whole(path, importer)),
-        None => {
-            let found = importers::unknown::describe(Path::new(file));
-            Err(Failure::Usage(format!(
-                "{file} is not of a format that Stile recognises: {found}. Nothing was stored"
-            )))
-        }
-    }
-}
-
 /// Refuses a folder in which no importer finds anything: the owner named the wrong folder.
 fn refuse_folder_of_nothing(input: &ImportInput) -> Result<(), Failure> {
     if !importers::is_folder_of_nothing(input.importer, &input.path) {
@@ -261,24 +242,12 @@ pub(super) fn join_names(names: &[&str], conjunction: &str) -> String {
     }
 }
 
-/// Names a number of attachments: `1 attachment`.
-fn attachments(count: u64) -> String {
-    format!("{count} attachment{}", if count == 1 { "" } else { "s" })
-}
-
 /// Prints the bad rows that a report lists to standard error.
 fn print_bad_rows(report: &ImportReport) -> Result<(), Failure> {
     for bad in &report.bad {
-        owner::print_to_stderr(&format!(
-            "{}:{}: {} ({})",
-            bad.file, bad.line, bad.reason, bad.code
-        ))?;
+        owner::print_to_stderr(&words::bad_row(bad))?;
     }
-    let unlisted = report.bad_rows.saturating_sub(report.bad.len() as u64);
-    if unlisted > 0 {
-        owner::print_to_stderr(&format!("and {unlisted} more bad rows"))?;
-    }
-    Ok(())
+    words::unlisted_bad_rows(report).map_or(Ok(()), |more| Ok(owner::print_to_stderr(&more)?))
 }
 
 /// Prints the counts to the output, and bad rows to standard error.
@@ -294,40 +263,19 @@ fn print_report(
         }
     };
     print_bad_rows(&report)?;
-    let ImportReport { texts_read, unread, undeclared_texts, .. } = &report;
-    if *texts_read > 0 {
-        owner::print_to_stderr(&format!("read the text of {}", attachments(*texts_read)))?;
-    }
-    for (count, reason) in [
-        (unread.damaged, "damaged or encrypted"),
-        (unread.too_large, "too large or too much work to read"),
-        (unread.without_text, "without text, such as scanned pages"),
-    ] {
-        if count > 0 {
-            owner::print_to_stderr(&format!(
-                "did not read the text of {}, {reason}: names are searched, and bytes are stored",
-                attachments(count)
-            ))?;
-        }
-    }
-    if *undeclared_texts > 0 {
+    words::attached(&report).iter().try_for_each(|line| owner::print_to_stderr(line))?;
+    if let Some(lacking) = words::without_text_field(&report) {
         owner::print_to_stderr(&format!(
-            "did not read the text of {}, since the stream was declared before there was a field for \
-             it; to search it, add the property `{TEXT_FIELD}` (`{{\"type\": \"string\"}}`) and its name \
-             to `query.search.lexical_fields` with `stile declare`, and import again",
-            attachments(*undeclared_texts)
+            "{lacking}; to search it, add the property `{TEXT_FIELD}` (`{{\"type\": \"string\"}}`) and \
+             its name to `query.search.lexical_fields` with `stile declare`, and import again"
         ))?;
     }
-    if report.replaced > 0 {
-        owner::print_to_stderr(&format!(
-            "{} broken characters (half of a surrogate pair) became U+FFFD",
-            report.replaced
-        ))?;
+    if let Some(replaced) = words::replaced(&report) {
+        owner::print_to_stderr(&replaced)?;
     }
     let ImportReport { added, changed, unchanged, bad_rows, .. } = report;
     let stored = added + changed + unchanged;
-    let summary =
-        format!("added {added}, changed {changed}, unchanged {unchanged}, bad {bad_rows}");
+    let summary = words::counts(&report);
     match error {
         Some(error @ (ImportError::OtherKey { .. } | ImportError::Key(_))) => {
             return Err(Failure::Usage(error.to_string()));

@@ -128,10 +128,17 @@ fn passkey_json(passkeys: &[Passkey]) -> String {
 }
 
 fn session_table(sessions: &[OpenSession], colours: Colours) -> String {
-    let headings = ["USER", "SIGNED IN (UTC)", "LAST USED (UTC)"];
+    let headings = ["USER", "BROWSER", "ADDRESS", "SIGNED IN (UTC)", "LAST USED (UTC)"];
     let rows = sessions.iter().map(|session| {
         let minute = super::token::minute;
-        [session.subject.clone(), minute(session.created), minute(session.used)]
+        let known = |text: &str| if text.is_empty() { "-" } else { text }.to_owned();
+        [
+            session.subject.clone(),
+            known(&session.browser),
+            known(&session.address),
+            minute(session.created),
+            minute(session.used),
+        ]
     });
     table::table(colours, headings, rows)
 }
@@ -140,6 +147,8 @@ fn session_json(sessions: &[OpenSession]) -> String {
     let rows = sessions.iter().map(|session| {
         json!({
             "user": session.subject,
+            "browser": session.browser,
+            "address": session.address,
             "signed_in": rfc3339(session.created),
             "last_used": rfc3339(session.used),
         })
@@ -168,6 +177,8 @@ mod tests {
             subject: "ann".to_owned(),
             created: 1_800_000_000,
             used: 1_800_000_060,
+            browser: "Firefox on Linux".to_owned(),
+            address: "192.0.2.7".to_owned(),
         };
         let listed = [
             passkey_table(&passkeys, Colours::Plain),

@@ -12,6 +12,7 @@ use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_import::importer::ImportTarget;
 use stile_records::RecordService;
 use stile_store::space::Space;
+use stile_store::staged_uploads::UploadFolder;
 use stile_store::state::{
     RunningNote, RunningServer, SESSION_SECONDS, SpaceOfFolder, StateDir, TokenKey, TokenStore,
 };
@@ -36,6 +37,7 @@ use crate::http::HttpOptions;
 use crate::http::kept_sessions::KeptSessions;
 use crate::live_notes::ServedNotes;
 use crate::owned_space::OwnedSpace;
+use crate::owner_imports::uploads::Uploads;
 use crate::owner_sign_in::openid::OpenIdSignIn;
 use crate::people::People;
 use crate::service::Service;
@@ -314,6 +316,7 @@ fn sign_in_routes(
     // access token of a client outlives that.
     let most = if provider.is_some() { SESSION_SECONDS.unsigned_abs() } else { u64::MAX };
     let access_seconds = (config.access_token_seconds as u64).min(most);
+    let uploads = UploadFolder::open(&local.state).map(Uploads::new)?;
     let server = AuthorizationServer::new(SignInSettings {
         key: local.key.clone(),
         tokens: Arc::clone(&local.tokens),
@@ -327,6 +330,7 @@ fn sign_in_routes(
         clock: wall_clock,
         uses: Arc::clone(&local.uses),
         provider,
+        uploads,
         fleet: options.fleet.clone(),
     });
     let server = server.map_err(|error| Failure::Failed(error.to_string()))?;

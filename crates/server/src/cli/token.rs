@@ -369,10 +369,10 @@ fn table(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64, colours: Colou
             state_name(token, now).to_owned(),
             minute(token.issued),
             expiry(token).map_or_else(|| "never".to_owned(), minute),
-            if token.owner {
-                "owner".to_owned()
-            } else {
-                token.grant.clone().unwrap_or_else(|| "-".to_owned())
+            match (token.owner, token.kind) {
+                (true, _) => "owner".to_owned(),
+                (false, TokenKind::Import) => "import".to_owned(),
+                (false, _) => token.grant.clone().unwrap_or_else(|| "-".to_owned()),
             },
             token.scopes.clone(),
             folder(token, spaces).unwrap_or_else(|| "-".to_owned()),
@@ -394,6 +394,7 @@ fn json_list(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64) -> String 
             "transport": if token.kind == TokenKind::Stdio { "stdio" } else { "http" },
             "grant": token.grant,
             "owner": token.owner,
+            "import": token.kind == TokenKind::Import,
             "issued": rfc3339(token.issued),
             "expires": expiry(token).map(rfc3339),
             "revoked": token.revoked.map(rfc3339),

@@ -170,7 +170,7 @@ pub async fn read(
 
 /// Reads and drops a body that is refused, if it is not much too long. Clients that send a whole
 /// body before they read would otherwise find the connection closed, and never see the answer.
-async fn drain(mut body: Body, announced: usize, timeouts: &Timeouts) {
+pub async fn drain(mut body: Body, announced: usize, timeouts: &Timeouts) {
     if announced > MAX_DRAINED_BYTES {
         return;
     }

@@ -7,12 +7,14 @@ use stile_domain::audit::activity::DayCounts;
 use stile_domain::percent::encode_component;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::grant::{Grant, StreamGrant};
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::sign_in::asked_access::{rights, sentence, summary};
 use stile_domain::sign_in::redirect_uri::RedirectUri;
 use stile_store::records::{GrantRecord, GrantStatus};
 use stile_store::state::{AuthorizationRecord, TokenKind, TokenRecord};
+use stile_store::state_backup;
 
 use super::access_view::{
     Access, AccessView, ClientRow, EndedRow, GrantRow, RightRow, ShownClients, WaitingRow, WeekRow,
@@ -21,6 +23,7 @@ use super::browser_session::BrowserSession;
 use super::signed_in::{PageError, Visit};
 use super::times::{day_of_instant, instant, minute_of_instant};
 use crate::auth::signed_in_owner;
+use crate::checkup;
 use crate::owned_space::{CHART_DAYS, Digest};
 use crate::sign_in::authorize::{self, CONSENT_PATH};
 
@@ -34,6 +37,8 @@ const MAX_ENDED: usize = 30;
 const MAX_WAITING: usize = 5;
 /// How many refused calls in a week are worth a look.
 const MANY_REFUSED: u64 = 20;
+/// What a token for an import may do.
+const IMPORTS: &str = "may import into one stream of records, and may do nothing else";
 const DAY: i64 = 86_400;
 /// How long an access goes unused before the page says so.
 const UNUSED: i64 = 30 * DAY;
@@ -53,21 +58,29 @@ pub(super) fn view<'a>(visit: &Visit<'a>) -> Result<AccessView<'a>, PageError> {
     let has_more = clients.len() > CLIENTS_OF_PAGE;
     clients.truncate(CLIENTS_OF_PAGE);
     let damaged = digest.as_ref().map_or(0, |digest| digest.damaged);
-    let warnings = (damaged > 0).then(|| {
-        format!(
+    let mut warnings = Vec::new();
+    if damaged > 0 {
+        warnings.push(format!(
             "{damaged} lines of the journal cannot be read. Health says whether its chain is \
              whole."
-        )
-    });
+        ));
+    }
+    // A state that nobody ever copied is new, or copied by other means.
+    let backup = visit.owned().filter(|_| !visit.session.is_one_of_people);
+    let backup = backup.and_then(|space| state_backup::last(&space.state));
+    if backup.is_some_and(|made| checkup::is_old_backup(made, visit.now)) {
+        warnings.push("The last backup is more than 30 days old. Health makes another.".to_owned());
+    }
     Ok(AccessView {
         now: visit.now,
         waiting: waiting(visit),
-        warnings: warnings.into_iter().collect(),
+        warnings,
         clients,
         shown: ShownClients { has_more, ..shown },
         ended,
         grants: grants(visit)?.into_iter().filter_map(grant_row).collect(),
         has_space: visit.owned().is_some(),
+        has_records: visit.owned().is_some() && visit.records().is_some(),
         ..AccessView::default()
     })
 }
@@ -269,7 +282,11 @@ fn is_unguarded(scopes: &Scopes) -> bool {
 
 fn token_row(token: TokenRecord, used: Option<i64>) -> ClientRow {
     let (scopes, records) = (Scopes::from_claim(&token.scopes), token.records_claim());
-    let said = rights(&scopes, &records);
+    // The name of such a token says into which stream.
+    let (said, summary) = match token.kind {
+        TokenKind::Import => (vec![IMPORTS.to_owned()], IMPORTS.to_owned()),
+        _ => (rights(&scopes, &records), summary(&scopes, &records)),
+    };
     let right = |right: &String| RightRow { sentence: capitalised(right), scope: None };
     ClientRow {
         access: match token.kind {
@@ -277,7 +294,7 @@ fn token_row(token: TokenRecord, used: Option<i64>) -> ClientRow {
             _ => Access::Token { jti: token.jti },
         },
         name: token.client.unwrap_or(token.subject),
-        summary: capitalised(&summary(&scopes, &records)) + ".",
+        summary: capitalised(&summary) + ".",
         rights: said.iter().map(right).collect(),
         created: token.issued,
         expires: (token.expires < TokenRecord::NEVER).then_some(token.expires),
@@ -305,26 +322,40 @@ fn grant_row(record: GrantRecord) -> Option<GrantRow> {
 
 /// Returns a sentence that says what a grant shows of a stream.
 fn stream_sentence(stream: &StreamGrant) -> String {
+    let times = stream.time.as_ref().map(|time| [time.since, time.until]);
+    let mut text = seen_sentence(
+        stream.stream.as_str(),
+        stream.connections.iter().map(SourceName::as_str),
+        stream.fields.iter().map(String::as_str),
+        times.unwrap_or_default(),
+    );
+    if let Some(keys) = &stream.keys {
+        text.push_str(&format!(", {} records alone", keys.len()));
+    }
+    text
+}
+
+/// Returns a sentence that says which fields of a stream a client may see, and of which times.
+pub(super) fn seen_sentence<'a>(
+    stream: &str,
+    connections: impl Iterator<Item = &'a str>,
+    fields: impl Iterator<Item = &'a str>,
+    [since, until]: [Option<Instant>; 2],
+) -> String {
     const SHOWN_FIELDS: usize = 12;
-    let mut fields: Vec<&str> = stream.fields.iter().map(String::as_str).collect();
+    let mut fields: Vec<&str> = fields.collect();
     let more = fields.len().saturating_sub(SHOWN_FIELDS);
     fields.truncate(SHOWN_FIELDS);
-    let mut text = format!("May see {} of {}", fields.join(", "), stream.stream);
+    let mut text = format!("May see {} of {stream}", fields.join(", "));
     if more > 0 {
         text.push_str(&format!(" and {more} more fields"));
     }
-    let connections: Vec<String> = stream.connections.iter().map(ToString::to_string).collect();
-    text.push_str(&format!(" from {}", connections.join(", ")));
-    if let Some(time) = &stream.time {
-        if let Some(since) = time.since {
-            text.push_str(&format!(", since {}", minute_of_instant(since)));
-        }
-        if let Some(until) = time.until {
-            text.push_str(&format!(", before {}", minute_of_instant(until)));
-        }
+    text.push_str(&format!(" from {}", connections.collect::<Vec<_>>().join(", ")));
+    if let Some(since) = since {
+        text.push_str(&format!(", since {} UTC", minute_of_instant(since)));
     }
-    if let Some(keys) = &stream.keys {
-        text.push_str(&format!(", {} records alone", keys.len()));
+    if let Some(until) = until {
+        text.push_str(&format!(", before {} UTC", minute_of_instant(until)));
     }
     text
 }

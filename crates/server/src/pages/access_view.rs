@@ -10,7 +10,7 @@ use stile_domain::audit::seen::listed;
 use stile_domain::percent::encode_component;
 use stile_domain::unseen::shown;
 
-use super::frame::{ACCESS_PATH, ACTIVITY_PATH, CONNECT_PATH, UNDO_PATH, csrf_field};
+use super::frame::{ACCESS_PATH, ACTIVITY_PATH, CONNECT_PATH, GRANT_PATH, UNDO_PATH, csrf_field};
 use super::shown_text::shown_name;
 use super::times::{ago, when};
 
@@ -51,6 +51,8 @@ pub(super) struct AccessView<'a> {
     pub(super) grants: Vec<GrantRow>,
     /// Whether this is the owner of a space, who has the other pages.
     pub(super) has_space: bool,
+    /// Whether the owner can grant records.
+    pub(super) has_records: bool,
 }
 
 /// Which of the clients a page shows.
@@ -171,10 +173,13 @@ impl AccessView<'_> {
                 @if self.clients.is_empty() { (self.empty()) }
                 (self.paging())
             }
-            @if !self.grants.is_empty() {
+            @if !self.grants.is_empty() || self.has_records {
                 section aria-labelledby="grants" {
                     h2 id="grants" { "Grants on records" }
                     @for row in &self.grants { (self.grant(row)) }
+                    @if self.has_records {
+                        p class="links" { a href=(GRANT_PATH) { "Make a grant" } }
+                    }
                 }
             }
             @if !self.ended.is_empty() { (self.ended_clients()) }

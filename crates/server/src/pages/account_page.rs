@@ -7,12 +7,12 @@ use http::{Response, StatusCode};
 use stile_domain::hash::hex;
 use stile_domain::owner_password::OwnerPassword;
 use stile_domain::percent::encode_component;
-use stile_store::state::StateError;
+use stile_store::state::{SecretDigest, StateError};
 
 use super::account_view::{AccountView, PasskeyRow, SessionRow};
 use super::browser_session::BrowserSession;
 use super::frame::{ACCOUNT_PATH, PageFrame, PagesOf, SIGN_IN_PATH, redirect};
-use super::sign_in_methods::{Guess, guess, sentence};
+use super::sign_in_methods::{Guess, guess, sentence, sentence_start};
 use super::signed_in::refused;
 use crate::owner_sign_in::password;
 use crate::passkeys::{
@@ -23,11 +23,12 @@ use crate::sign_in::settings::{AuthorizationServer, Owners};
 use crate::sign_in::web_request::WebRequest;
 
 pub use super::account_view::{
-    END_SESSIONS_PATH, REGISTER_PATH, REMOVE_PASSKEY_PATH, SET_PASSWORD_PATH,
+    END_SESSION_PATH, END_SESSIONS_PATH, REGISTER_PATH, REMOVE_PASSKEY_PATH, SET_PASSWORD_PATH,
 };
 
 /// What the page says after a form: the word in the address and the sentence.
-const NOTICES: [(&str, &str); 3] = [
+const NOTICES: [(&str, &str); 4] = [
+    ("signed-out", "That browser is signed out, from its next request on."),
     ("registered", "The passkey is registered. It signs in from now on."),
     ("removed", "The passkey is removed. It signs in no longer."),
     ("gone", "There was nothing to change: it had ended already."),
@@ -90,6 +91,12 @@ fn view<'a>(
         began: open.created,
         last_used: open.used,
         is_this: open.digest == this,
+        id: session_id(&open.digest),
+        browser: match open.browser.as_str() {
+            "" => "A browser that asked for no page yet".to_owned(),
+            browser => sentence_start(browser),
+        },
+        address: open.address,
     });
     Ok(AccountView {
         csrf_token: "",
@@ -145,6 +152,30 @@ pub fn remove_passkey(server: &AuthorizationServer, request: &WebRequest) -> Res
             None => false,
         };
         let done = if removed { "removed" } else { "gone" };
+        Ok(format!("{ACCOUNT_PATH}?done={done}"))
+    })
+}
+
+/// Returns what names a session in a form.
+fn session_id(digest: &SecretDigest) -> String {
+    hex(digest).get(..32).unwrap_or_default().to_owned()
+}
+
+/// Ends the session of the person that the form names.
+pub fn end_session(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    change(server, request, |form, session| {
+        let id = form.get("session").unwrap_or_default();
+        let open = server.tokens().sessions(server.now())?;
+        let named = open
+            .iter()
+            .find(|open| open.subject == session.subject && session_id(&open.digest) == id);
+        let done = match named {
+            Some(named) => {
+                server.tokens().close_session(&named.digest)?;
+                "signed-out"
+            }
+            None => "gone",
+        };
         Ok(format!("{ACCOUNT_PATH}?done={done}"))
     })
 }

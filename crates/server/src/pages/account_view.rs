@@ -17,6 +17,9 @@ pub const SET_PASSWORD_PATH: &str = "/owner/account/password";
 /// The path to which the end of other sessions is sent.
 pub const END_SESSIONS_PATH: &str = "/owner/account/sessions/end";
 
+/// The path to which the end of one session is sent.
+pub const END_SESSION_PATH: &str = "/owner/account/sessions/end-one";
+
 /// What the page shows. Times are UTC seconds since 1970.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AccountView<'a> {
@@ -57,6 +60,12 @@ pub(super) struct SessionRow {
     pub(super) began: i64,
     pub(super) last_used: i64,
     pub(super) is_this: bool,
+    /// The browser in words, with a capital.
+    pub(super) browser: String,
+    /// The address of the last use; empty if it is not known.
+    pub(super) address: String,
+    /// What names the session in a form. It opens nothing.
+    pub(super) id: String,
 }
 
 impl AccountView<'_> {
@@ -71,16 +80,35 @@ impl AccountView<'_> {
             h2 { "Browsers that are signed in" }
             @for session in &self.sessions {
                 div class="card" {
-                    h3 { @if session.is_this { "This browser" } @else { "Another browser" } }
+                    h3 {
+                        (session.browser)
+                        @if session.is_this { span class="muted" { " (this browser)" } }
+                    }
                     dl {
                         dt { "Signed in" } dd { (when(self.now, session.began)) }
                         dt { "Last used" } dd { (when(self.now, session.last_used)) }
+                        @if !session.address.is_empty() {
+                            dt { "From" } dd { (session.address) }
+                        }
                     }
+                    @if !session.is_this { (self.end_of(session)) }
                 }
             }
             form method="post" action=(END_SESSIONS_PATH) {
                 (csrf_field(self.csrf_token))
                 div class="actions" { button class="danger" { "Sign out everywhere" } }
+            }
+        }
+    }
+
+    fn end_of(&self, session: &SessionRow) -> Markup {
+        html! {
+            form method="post" action=(END_SESSION_PATH) {
+                (csrf_field(self.csrf_token))
+                input type="hidden" name="session" value=(session.id);
+                div class="actions" {
+                    button class="danger" { "Sign out " (session.browser) }
+                }
             }
         }
     }

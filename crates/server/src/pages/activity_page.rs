@@ -16,7 +16,7 @@ use stile_domain::unseen::shown_start;
 
 use super::frame::{ACTIVITY_PATH, LIVE_PATH, UNDO_PATH};
 use super::signed_in::{self, PageError, Visit};
-use super::times::{day_of_instant, instant};
+use super::times::{Required, day_of_instant, instant, time_input};
 use super::told_calls::{ToldCall, filter, push};
 use crate::owned_space::OwnedSpace;
 use crate::sign_in::settings::AuthorizationServer;
@@ -173,7 +173,7 @@ impl ActivityView {
                     }
                 }
                 div {
-                    label for="day" { "Day" }
+                    label for="day" { "Day (UTC)" }
                     input id="day" name="day" type="date" value=(self.day);
                 }
                 div {
@@ -263,9 +263,7 @@ impl ActivityView {
                         }
                     }
                     div {
-                        label for="since" { "Since (UTC)" }
-                        input id="since" name="since" type="datetime-local" required
-                            value={ (self.day) "T00:00" };
+                        (time_input("since", "Since", &format!("{}T00:00", self.day), Required::Yes))
                     }
                     div class="actions" { button class="plain" { "Show the plan" } }
                 }

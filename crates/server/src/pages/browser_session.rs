@@ -9,11 +9,12 @@
 use axum::body::Body;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use http::header::SET_COOKIE;
+use http::header::{SET_COOKIE, USER_AGENT};
 use http::{HeaderValue, Response};
 use ring::digest::{SHA256, digest};
 use stile_domain::role::Role;
 use stile_domain::scope::{Scope, Verb};
+use stile_domain::sign_in::browser_name::browser_name;
 use stile_store::state::{SecretDigest, StateError};
 
 use crate::sign_in::parameters::FormParameters;
@@ -41,7 +42,15 @@ fn cookie_name(request: &WebRequest) -> &'static str {
 impl BrowserSession {
     /// Returns the session of a request; `None` if there is none or it has ended.
     pub fn of(server: &AuthorizationServer, request: &WebRequest) -> Option<Self> {
-        Self::found(server, request, |session| server.tokens().session_user(session, server.now()))
+        Self::found(server, request, |session| {
+            let tokens = server.tokens();
+            let user = tokens.session_user(session, server.now())?;
+            if user.is_some() {
+                let browser = browser_name(request.header(USER_AGENT).unwrap_or_default());
+                tokens.note_session_place(session, &browser, &request.address)?;
+            }
+            Ok(user)
+        })
     }
 
     /// Returns the session of a request that a page makes by itself: it does not keep the session
@@ -117,9 +126,13 @@ impl BrowserSession {
 
     /// Returns whether a form is from a page of this session.
     pub fn sent(&self, request: &WebRequest, form: &FormParameters) -> bool {
+        !request.is_cross_site() && form.get("csrf").is_some_and(|token| self.gave(token))
+    }
+
+    /// Returns whether the token of a form is that of this session.
+    pub fn gave(&self, token: &str) -> bool {
         // Hashes are compared, so the time of the comparison tells nothing about the token.
-        let is_same = |token: &str| digest_of(token) == digest_of(&self.csrf_token());
-        !request.is_cross_site() && form.get("csrf").is_some_and(is_same)
+        digest_of(token) == digest_of(&self.csrf_token())
     }
 
     /// Ends the session, and returns the response with the order to forget the cookie.

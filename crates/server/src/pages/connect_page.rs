@@ -15,7 +15,9 @@ use stile_domain::sign_in::asked_access::rights;
 use stile_domain::unseen::shown_start;
 
 use super::consent_page::{DURATIONS, PROPOSED_DURATION};
-use super::frame::{ACCESS_PATH, CONNECT_PATH, MAKE_IMPORT_TOKEN_PATH, MAKE_TOKEN_PATH};
+use super::frame::{
+    ACCESS_PATH, CONNECT_PATH, GRANT_PATH, MAKE_IMPORT_TOKEN_PATH, MAKE_TOKEN_PATH,
+};
 use super::signed_in::{self, Outcome, PageError, Visit};
 use super::times::minute;
 use crate::auth::{MintRequest, MintedToken};
@@ -48,7 +50,8 @@ pub fn make_token(server: &AuthorizationServer, request: &WebRequest) -> Respons
         let order = order(visit)?;
         let minted = server.minter().mint(&order, (server.settings.clock)());
         let minted = minted.map_err(|error| PageError::Refused(error.to_string()))?;
-        Ok(Outcome::Page(made(visit, &order, &minted)))
+        let said = rights(&order.scopes, &order.records).join(", ");
+        Ok(Outcome::Page(made(visit, &order, &minted, &said)))
     })
 }
 
@@ -95,12 +98,7 @@ fn order(visit: &Visit<'_>) -> Result<MintRequest, PageError> {
     if let Some(denied) = visit.parameters.get("never").filter(|path| !path.trim().is_empty()) {
         scopes.push(scope(format!("deny:{}", denied.trim()))?);
     }
-    let wanted = visit.parameters.get("duration").unwrap_or(PROPOSED_DURATION);
-    let seconds = DURATIONS.iter().find(|(value, ..)| *value == wanted).map_or(86_400, |it| it.2);
-    let life = Duration::from_secs(seconds.unsigned_abs());
-    // Who has left the provider keeps no token beyond what the provider would give.
-    let is_provided = visit.server.methods.provider.is_some();
-    let life = if is_provided { life.min(visit.server.settings.access_life) } else { life };
+    let life = life(visit);
     Ok(MintRequest {
         subject: visit.session.subject.clone(),
         scopes: Scopes::from_iter(scopes),
@@ -108,6 +106,16 @@ fn order(visit: &Visit<'_>) -> Result<MintRequest, PageError> {
         records: RecordsClaim::None,
         life,
     })
+}
+
+/// Returns how long the form wants a token to be valid. A value that is not on the page is a day.
+pub(super) fn life(visit: &Visit<'_>) -> Duration {
+    let wanted = visit.parameters.get("duration").unwrap_or(PROPOSED_DURATION);
+    let seconds = DURATIONS.iter().find(|(value, ..)| *value == wanted).map_or(86_400, |it| it.2);
+    let life = Duration::from_secs(seconds.unsigned_abs());
+    // Who has left the provider keeps no token beyond what the provider would give.
+    let is_provided = visit.server.methods.provider.is_some();
+    if is_provided { life.min(visit.server.settings.access_life) } else { life }
 }
 
 fn markup(visit: &Visit<'_>) -> Markup {
@@ -136,7 +144,16 @@ fn markup(visit: &Visit<'_>) -> Markup {
             p { "Whoever has the token may do what it says. It is shown once." }
             (token_form(visit))
         }
-        @if visit.records().is_some() { (import_form(visit)) }
+        @if visit.records().is_some() {
+            section class="card" aria-labelledby="of-records" {
+                h2 id="of-records" { "A client that sees some of your records" }
+                p {
+                    "Choose the stream, the fields and the time, and see what the client would see."
+                }
+                p { a class="button" href=(GRANT_PATH) { "Make a grant" } }
+            }
+            (import_form(visit))
+        }
     }
 }
 
@@ -183,7 +200,8 @@ fn made_for_import(visit: &Visit<'_>, import: &ImportClaim, minted: &MintedToken
         h1 { "The token is made" }
         p class="warning" role="status" {
             "This page shows the token once. It imports into " bdi { (import.stream.as_str()) }
-            " of " bdi { (import.connection.as_str()) } " until " (minute(minted.expires)) " UTC."
+            " of " bdi { (import.connection.as_str()) } " until " (minute(minted.expires))
+            " UTC, and may do nothing else."
         }
         label for="made-token" { "The token" }
         textarea id="made-token" readonly rows="4" { (minted.token) }
@@ -241,8 +259,14 @@ fn token_form(visit: &Visit<'_>) -> Markup {
     }
 }
 
-/// Shows a new token, with the block that most clients take.
-fn made(visit: &Visit<'_>, order: &MintRequest, minted: &MintedToken) -> Markup {
+/// Shows a new token, with the block that most clients take. `said` is what its client may do, as
+/// the rest of a sentence that begins with the client.
+pub(super) fn made(
+    visit: &Visit<'_>,
+    order: &MintRequest,
+    minted: &MintedToken,
+    said: &str,
+) -> Markup {
     let block = json!({ "mcpServers": { "stile": {
         "type": "http",
         "url": format!("{}{MCP_PATH}", visit.origin),
@@ -255,8 +279,7 @@ fn made(visit: &Visit<'_>, order: &MintRequest, minted: &MintedToken) -> Markup 
             "This page shows the token once. Copy it now, and give it to nobody but the client."
         }
         p {
-            bdi { (shown_start(name, 80)) } " " (rights(&order.scopes, &order.records).join(", "))
-            ", until " (minute(minted.expires)) " UTC."
+            bdi { (shown_start(name, 80)) } " " (said) ", until " (minute(minted.expires)) " UTC."
         }
         label for="made-token" { "The token" }
         textarea id="made-token" readonly rows="4" { (minted.token) }

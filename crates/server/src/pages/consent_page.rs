@@ -13,6 +13,7 @@ use stile_domain::sign_in::redirect_uri::{RedirectKind, RedirectUri};
 use stile_domain::unseen::shown_start;
 
 use super::frame::PageFrame;
+use crate::sign_in::parameters::FormParameters;
 
 /// How long an approval may last: the value in the form, the words, and the seconds.
 pub const DURATIONS: [(&str, &str, i64); 5] = [
@@ -24,6 +25,9 @@ pub const DURATIONS: [(&str, &str, i64); 5] = [
 ];
 /// The duration that the page proposes.
 pub const PROPOSED_DURATION: &str = "90d";
+
+/// The decision that only shows what the choices open.
+pub const SHOW: &str = "show";
 
 /// What the page shows.
 pub struct ConsentView<'a> {
@@ -39,6 +43,8 @@ pub struct ConsentView<'a> {
     pub action: &'a str,
     /// The lines about files, each with the folders to which it can be narrowed.
     pub lines: Vec<(AccessLine, Vec<String>)>,
+    /// What the owner chose so far; `None` at first.
+    pub chosen: Option<&'a FormParameters>,
     /// What the client gives up by itself.
     pub denials: Vec<Scope>,
     /// What the client may do now.
@@ -119,7 +125,7 @@ impl ConsentView<'_> {
                 p { "Now it may:" }
                 ul { @for scope in &self.before { li { (sentence(scope)) } } }
             }
-            form method="post" action=(self.action) {
+            form method="post" action=(self.action) data-follow {
                 input type="hidden" name="csrf" value=(self.csrf);
                 input type="hidden" name="request" value=(self.handle);
                 (self.choices())
@@ -127,7 +133,7 @@ impl ConsentView<'_> {
                     label for="duration" { "For how long" }
                     select id="duration" name="duration" {
                         @for (value, words, _) in DURATIONS {
-                            option value=(value) selected[value == PROPOSED_DURATION] { (words) }
+                            option value=(value) selected[value == self.duration()] { (words) }
                         }
                     }
                     p class="muted" { "You can narrow and end it at any moment on your page." }
@@ -135,12 +141,20 @@ impl ConsentView<'_> {
                 div class="actions" {
                     button type="submit" name="decision" value="approve" { "Allow" }
                     button type="submit" name="decision" value="deny" { "Do not allow" }
+                    button class="plain" type="submit" name="decision" value=(SHOW) {
+                        "Show what that opens"
+                    }
                 }
             }
         };
         PageFrame::new("Allow access?")
             .with_form_target(self.redirect.form_action_source())
+            .with_page_script()
             .respond(status, &body)
+    }
+
+    fn duration(&self) -> &str {
+        self.chosen.and_then(|form| form.get("duration")).unwrap_or(PROPOSED_DURATION)
     }
 
     fn choices(&self) -> Markup {
@@ -149,7 +163,9 @@ impl ConsentView<'_> {
                 section class="card" aria-labelledby="files" {
                     h2 id="files" { (self.client) " would be allowed to:" }
                     ul.lines {
-                        @for (line, folders) in &self.lines { li { (choice(line, folders)) } }
+                        @for (line, folders) in &self.lines {
+                            li { (choice(line, folders, self.chosen)) }
+                        }
                     }
                     @for denial in &self.denials { p { "It will " (sentence(denial)) "." } }
                     (self.opened())
@@ -169,8 +185,8 @@ impl ConsentView<'_> {
     fn opened(&self) -> Markup {
         html! {
             @if !self.opened.is_empty() {
-                details open {
-                    summary { "What that opens of each folder, as it was asked" }
+                details id="opened" data-follows open {
+                    summary { "What that opens of each folder" }
                     ul class="tree" {
                         @for folder in &self.opened {
                             @let (words, class) = folder.opened.words();
@@ -207,9 +223,13 @@ fn answer_sentence(redirect: &RedirectUri) -> Markup {
     }
 }
 
-fn choice(line: &AccessLine, folders: &[String]) -> Markup {
+fn choice(line: &AccessLine, folders: &[String], chosen: Option<&FormParameters>) -> Markup {
     let scope = &line.scope;
     let id = line_field(scope);
+    let is_ticked = chosen.map_or(line.is_proposed(), |form| form.get(&id).is_some());
+    let is_chosen = |field: &str, value: &str| {
+        chosen.and_then(|form| form.get(field)).is_some_and(|chosen| chosen == value)
+    };
     let whose = match line.origin {
         LineOrigin::Asked => None,
         LineOrigin::AllowedBefore => Some("as before"),
@@ -218,7 +238,7 @@ fn choice(line: &AccessLine, folders: &[String]) -> Markup {
     let narrows = scope.verb() == Verb::Write || !folders.is_empty();
     html! {
         label class="choice" for=(id) {
-            input type="checkbox" id=(id) name=(id) value="on" checked[line.is_proposed()];
+            input type="checkbox" id=(id) name=(id) value="on" checked[is_ticked];
             span {
                 (sentence(scope))
                 @if let Some(whose) = whose { span class="muted" { " (" (whose) ")" } }
@@ -231,7 +251,9 @@ fn choice(line: &AccessLine, folders: &[String]) -> Markup {
                         label for={ "how-" (id) } { "How" span class="unseen" { ": " (sentence(scope)) } }
                         select id={ "how-" (id) } name=(verb_field(scope)) {
                             option value="write" { "read and change" }
-                            option value="read" { "read only" }
+                            option value="read" selected[is_chosen(&verb_field(scope), "read")] {
+                                "read only"
+                            }
                         }
                     }
                 }
@@ -243,7 +265,11 @@ fn choice(line: &AccessLine, folders: &[String]) -> Markup {
                         select id={ "where-" (id) } name=(folder_field(scope)) {
                             option value=(scope.path()) { "all of it" }
                             @for folder in folders {
-                                option value=(folder) { "only in " (shown_start(folder, 80)) }
+                                option value=(folder)
+                                    selected[is_chosen(&folder_field(scope), folder)]
+                                {
+                                    "only in " (shown_start(folder, 80))
+                                }
                             }
                         }
                     }

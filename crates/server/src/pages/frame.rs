@@ -53,8 +53,20 @@ pub const CONNECT_PATH: &str = "/owner/connect";
 pub const MAKE_TOKEN_PATH: &str = "/owner/connect/token";
 /// Where the form goes that makes a token for an import.
 pub const MAKE_IMPORT_TOKEN_PATH: &str = "/owner/connect/import-token";
+/// The path of the page that makes a grant on records, and of its form.
+pub const GRANT_PATH: &str = "/owner/grant";
+/// The path of the page that imports a file, and of the form that sends one.
+pub const IMPORT_PATH: &str = "/owner/import";
+/// The path of how far an import is.
+pub const IMPORT_PROGRESS_PATH: &str = "/owner/import/progress";
+/// The path of the form that begins an import.
+pub const STORE_IMPORT_PATH: &str = "/owner/import/store";
+/// The path of the form that forgets a file that was sent.
+pub const FORGET_IMPORT_PATH: &str = "/owner/import/forget";
 /// The path of the page that shows how the server is.
 pub const HEALTH_PATH: &str = "/owner/health";
+/// The path of the form that copies the state.
+pub const BACKUP_PATH: &str = "/owner/health/backup";
 /// The path of the page on which a visitor signs in.
 pub const SIGN_IN_PATH: &str = "/sign-in";
 /// The path that ends a session.
@@ -70,11 +82,12 @@ pub enum PagesOf {
 }
 
 /// The pages of the navigation.
-const PAGES: [(&str, &str, PagesOf); 6] = [
+const PAGES: [(&str, &str, PagesOf); 7] = [
     (ACCESS_PATH, "Clients", PagesOf::Person),
     (ACTIVITY_PATH, "Activity", PagesOf::Owner),
     (FILES_PATH, "Files", PagesOf::Owner),
     (CONNECT_PATH, "Connect", PagesOf::Owner),
+    (IMPORT_PATH, "Import", PagesOf::Owner),
     (HEALTH_PATH, "Health", PagesOf::Owner),
     (ACCOUNT_PATH, "Signing in", PagesOf::Person),
 ];
@@ -110,6 +123,13 @@ impl<'a> PageFrame<'a> {
     pub fn with_navigation(mut self, path: &'a str, csrf_token: String, pages: PagesOf) -> Self {
         self.scripts.push(PAGE_SCRIPT_PATH);
         Self { navigation: Some(Navigation { csrf_token, path, pages }), ..self }
+    }
+
+    /// Lets the page show what its form would do while its reader chooses.
+    #[must_use]
+    pub fn with_page_script(mut self) -> Self {
+        self.scripts.push(PAGE_SCRIPT_PATH);
+        self
     }
 
     /// Lets the page ask for a passkey, with the script of this server.

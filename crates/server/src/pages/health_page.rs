@@ -1,21 +1,26 @@
 //! The page that shows how the server is: what `stile doctor` finds in its state, the size of the
 //! history, and what the records hold.
 
+use std::sync::Mutex;
+
 use axum::body::Body;
 use http::Response;
 use maud::{Markup, html};
 use stile_records::administration::DeclaredStream;
 
 use super::files_page::size;
-use super::frame::HEALTH_PATH;
-use super::signed_in::{self, PageError, Visit};
+use super::frame::{BACKUP_PATH, HEALTH_PATH, IMPORT_PATH};
+use super::signed_in::{self, Outcome, PageError, Visit};
 use super::times::when;
 use crate::auth::signed_in_owner;
 use crate::checkup::{self, Finding, FindingGrade};
 use crate::owned_space::OwnedSpace;
+use crate::owner_backup;
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
 
+/// Held while a backup is made.
+static ONE_BACKUP: Mutex<()> = Mutex::new(());
 /// The most streams of records that the page names.
 const MAX_STREAMS: usize = 100;
 /// The share of the history below which the room that is left is worth a look: one part of so many.
@@ -26,6 +31,36 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
     signed_in::show(server, request, (HEALTH_PATH, "Health"), |visit| {
         let space = visit.owner_space()?;
         Ok(markup(visit, &findings(visit, space), &streams(visit)?))
+    })
+}
+
+/// Copies the state, as `stile backup` does.
+pub fn back_up(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    signed_in::change(server, request, (HEALTH_PATH, "Backup"), |visit| {
+        let space = visit.owner_space()?;
+        if visit.session.is_one_of_people {
+            return Err(PageError::Absent("The operator of this server makes backups."));
+        }
+        let _alone = ONE_BACKUP.try_lock().map_err(|_| {
+            PageError::Refused("A backup is being made. Load Health again to see it.".to_owned())
+        })?;
+        let records = visit.records();
+        let of_owner = records.as_ref().map(|owned| (&owned.service, &owned.owner));
+        let made = owner_backup::to_state(&space.state, of_owner, crate::clock::now());
+        let (archive, manifest) = made.map_err(|error| PageError::Refused(error.to_string()))?;
+        let (files, bytes) = manifest.totals();
+        Ok(Outcome::Page(html! {
+            h1 { "The state is copied" }
+            p class="notice" role="status" { (files) " files, " (size(bytes)) "." }
+            p { "The archive is on the disk of this server:" }
+            p class="copy" { code { (archive.display()) } }
+            p {
+                "Copy it to another disk, and keep it as safe as a key: it holds the key and \
+                 everything else of the state. The two newest archives are kept there. "
+                code { "stile restore-backup FILE" } " brings the state back."
+            }
+            p { a href=(HEALTH_PATH) { "Back to Health" } }
+        }))
     })
 }
 
@@ -43,6 +78,7 @@ fn findings(visit: &Visit<'_>, space: &OwnedSpace) -> Vec<Finding> {
         findings.push(Finding::good("journal size", size(bytes)));
     }
     findings.push(history(space));
+    findings.push(checkup::backup(&space.state, visit.now));
     findings
 }
 
@@ -85,16 +121,30 @@ fn markup(visit: &Visit<'_>, findings: &[Finding], streams: &[DeclaredStream]) -
         ul class="findings" { @for finding in findings { (found(finding)) } }
         p class="muted" {
             code { "stile doctor" } " also asks each client's entry, the port and the database. "
-            code { "stile backup FILE" } " copies the state."
+            code { "stile backup FILE" } " copies the state to a file that you name."
         }
+        @if !visit.session.is_one_of_people { (backup_form(visit)) }
         h2 { "Records" }
         @if streams.is_empty() {
             p class="empty" {
-                "There are no records. " code { "stile import FILE --connection NAME" }
-                " stores an export."
+                "There are no records. " a href=(IMPORT_PATH) { "Import a file" }
             }
         } @else {
             (streams_table(visit, streams))
+        }
+    }
+}
+
+fn backup_form(visit: &Visit<'_>) -> Markup {
+    html! {
+        form method="post" action=(BACKUP_PATH) {
+            (visit.csrf_field())
+            div class="actions" { button class="plain" { "Back up now" } }
+            p class="muted" {
+                "Copies the key, the tokens, the records, the history and the journal into the \
+                 state folder. This can take minutes. The files of the space, and a database on \
+                 PostgreSQL, are not in it."
+            }
         }
     }
 }

@@ -4,7 +4,8 @@
 //! owner's session, [`sign_in_page`] the page that opens one, and [`consent_page`] the page where
 //! the owner decides. [`access_page`] shows who may do what, [`activity_page`] what was done,
 //! [`undo_page`] takes it back, and [`files_page`] shows files with their versions.
-//! [`connect_page`] connects a client, [`health_page`] shows how the server is, and
+//! [`connect_page`] connects a client, [`grant_page`] makes a grant on records, [`import_page`]
+//! imports a file that [`receive_upload`] took, [`health_page`] shows how the server is, and
 //! [`account_page`] what the owner signs in with. An agent's token opens no page, and a session
 //! opens nothing but pages. No page shows the structure of a note.
 //!
@@ -22,14 +23,19 @@ pub mod connect_page;
 pub mod consent_page;
 pub mod files_page;
 pub mod frame;
+pub mod grant_page;
+mod grant_view;
 pub mod health_page;
+pub mod import_page;
+mod import_view;
 pub mod live_activity;
+pub mod receive_upload;
 pub mod shown_text;
 pub mod sign_in_methods;
 pub mod sign_in_page;
 mod sign_in_view;
 mod signed_in;
-mod times;
+pub mod times;
 mod told_calls;
 pub mod undo_page;
 mod visitor;

@@ -1,5 +1,6 @@
-// Shows the exact times of a page in the zone of its reader, and calls as they come. Without this
-// script times are in UTC, and say so, and calls show when the page is loaded again.
+// Shows the exact times of a page in the zone of its reader, and calls as they come,
+// and takes a file that is dropped. Without this script times are in UTC, and say so, and what is new
+// shows when the page is loaded again.
 "use strict";
 const inWords = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 function showTimes(within) {
@@ -11,6 +12,38 @@ function showTimes(within) {
   }
 }
 showTimes(document);
+
+// An input for a time has it in UTC and says so: here it has the reader's zone, and is sent in UTC.
+for (const input of document.querySelectorAll("input[data-utc]")) {
+  const minutes = (date) => date.toISOString().slice(0, 16);
+  if (input.value) {
+    const at = new Date(input.value + "Z");
+    input.value = minutes(new Date(at - at.getTimezoneOffset() * 60000));
+  }
+  for (const zone of input.labels[0].querySelectorAll(".zone")) zone.textContent = "(your time)";
+  input.form.addEventListener("formdata", ({ formData }) => {
+    const local = formData.get(input.name);
+    if (local) formData.set(input.name, minutes(new Date(local)));
+  });
+}
+
+// What a form would do follows what its reader chooses. Without this script a button shows it.
+for (const form of document.querySelectorAll("form[data-follow]")) {
+  const show = form.querySelector("button[value=show]");
+  let asked = 0;
+  show.hidden = true;
+  form.addEventListener("change", async () => {
+    const turn = ++asked;
+    const body = new URLSearchParams(new FormData(form, show));
+    const answer = await fetch(form.action, { method: "POST", body });
+    if (!answer.ok || turn !== asked) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const part of document.querySelectorAll("[data-follows]")) {
+      const fresh = page.getElementById(part.id);
+      if (fresh) part.innerHTML = fresh.innerHTML;
+    }
+  });
+}
 
 const MOST_SHOWN = 300;
 const live = document.getElementById("live");
@@ -31,3 +64,31 @@ if (live) {
     live.textContent = `${count} since you loaded the page.`;
   });
 }
+
+// A file that is dropped on the form of the import page is sent as if it had been chosen.
+const drop = document.querySelector("form[data-drop]");
+if (drop) {
+  const file = drop.elements[drop.dataset.drop];
+  drop.querySelector(".drop-here").hidden = false;
+  for (const kind of ["dragover", "dragleave", "drop"]) {
+    drop.addEventListener(kind, (event) => {
+      event.preventDefault();
+      drop.classList.toggle("over", kind === "dragover");
+    });
+  }
+  drop.addEventListener("drop", (event) => {
+    if (event.dataTransfer.files.length !== 1) return;
+    file.files = event.dataTransfer.files;
+    drop.requestSubmit();
+  });
+}
+
+// How far an import is, until it ends.
+const importing = document.querySelector("[data-progress]");
+async function lookAtProgress() {
+  const answer = await fetch(importing.dataset.progress);
+  if (answer.status !== 200) return location.reload();
+  importing.innerHTML = await answer.text();
+  setTimeout(lookAtProgress, 1000);
+}
+if (importing) setTimeout(lookAtProgress, 1000);

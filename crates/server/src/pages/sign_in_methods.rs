@@ -232,8 +232,12 @@ fn address_of(request: &WebRequest) -> IpAddr {
 
 /// Returns an error as a sentence.
 pub(super) fn sentence(error: &impl std::fmt::Display) -> String {
-    let text = error.to_string();
+    sentence_start(&error.to_string()) + "."
+}
+
+/// Returns a text with a capital.
+pub(super) fn sentence_start(text: &str) -> String {
     let mut characters = text.chars();
     let first: String = characters.next().map(char::to_uppercase).into_iter().flatten().collect();
-    format!("{first}{}.", characters.as_str())
+    format!("{first}{}", characters.as_str())
 }

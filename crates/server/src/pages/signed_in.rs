@@ -165,6 +165,20 @@ pub(super) fn change(
     }
 }
 
+/// Lets `check` decide about a request whose body is not read yet. Without a session there is
+/// nothing.
+pub(super) fn check<T>(
+    server: &AuthorizationServer,
+    request: &WebRequest,
+    check: impl FnOnce(&Visit<'_>) -> Result<T, PageError>,
+) -> Result<(BrowserSession, T), Box<Response<Body>>> {
+    let session = BrowserSession::of(server, request).filter(|_| !request.is_cross_site());
+    let Some(session) = session else { return Err(Box::new(refused())) };
+    let parameters = FormParameters::default();
+    let checked = check(&visit(server, request, &session, &parameters));
+    checked.map(|checked| (session, checked)).map_err(|error| Box::new(failed(&error)))
+}
+
 fn visit<'a>(
     server: &'a AuthorizationServer,
     request: &'a WebRequest,
@@ -202,7 +216,8 @@ pub(super) fn failed(error: &PageError) -> Response<Body> {
     plain(status, title, why)
 }
 
-fn plain(status: StatusCode, title: &str, why: &str) -> Response<Body> {
+/// Says in a page of its own what did not happen, and why.
+pub(super) fn plain(status: StatusCode, title: &str, why: &str) -> Response<Body> {
     let body = html! {
         h1 { (title) }
         p { (why) }

@@ -62,6 +62,30 @@ pub(super) fn when(now: i64, at: i64) -> Markup {
     html! { (ago(now, at)) " " span class="exact" { (minute(at)) " UTC" } }
 }
 
+/// Whether a form is sent without a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Required {
+    /// It is not.
+    Yes,
+    /// It is.
+    No,
+}
+
+/// Returns an input for a date and a time with its label. Its value is in UTC, `2026-01-31T09:05`,
+/// and the label says so. The script of the page shows and takes times in the reader's zone.
+pub fn time_input(name: &str, label: &str, value: &str, required: Required) -> Markup {
+    html! {
+        label for=(name) { (label) " " span class="zone" { "(UTC)" } }
+        input type="datetime-local" id=(name) name=(name) value=(value) data-utc autocomplete="off"
+            required[required == Required::Yes];
+    }
+}
+
+/// Returns a time as the value of such an input.
+pub fn input_value(at: Instant) -> String {
+    minute_of_instant(at).replace(' ', "T")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,6 +21,7 @@ use super::signed_in::{self, Outcome, PageError, Visit};
 use super::times::minute_of_instant;
 use crate::owner_files::OwnerFiles;
 use crate::owner_files::undo::{self, PlannedUndo, UNDO};
+use crate::sign_in::parameters::parse_time;
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
 
@@ -79,11 +80,8 @@ impl AskedUndo {
             Some(call) => Some(call.parse().map_err(|_| not_readable("number of a call"))?),
             None => None,
         };
-        let since = visit.parameters.get("since").map(|text| {
-            // A browser writes `2026-01-31T09:05`, in the zone that the page names: UTC.
-            let exact = if text.len() == 16 { format!("{text}:00Z") } else { text.to_owned() };
-            Instant::parse(&exact).ok_or_else(|| not_readable("time"))
-        });
+        let since = visit.parameters.get("since");
+        let since = since.map(|text| parse_time(text).ok_or_else(|| not_readable("time")));
         let client = visit.parameters.get("client").map(str::to_owned);
         let asked = Self { call, client, since: since.transpose()? };
         // Without any of them, everything that was ever done would be taken back.

@@ -24,8 +24,8 @@ use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
 use crate::pages::browser_session::BrowserSession;
 use crate::pages::consent_page::{
-    ConsentView, DURATIONS, Opened, OpenedFolder, PROPOSED_DURATION, folder_field, line_field,
-    verb_field,
+    ConsentView, DURATIONS, Opened, OpenedFolder, PROPOSED_DURATION, SHOW, folder_field,
+    line_field, verb_field,
 };
 use crate::pages::frame::redirect;
 use crate::pages::sign_in_page::SIGN_IN_PATH;
@@ -42,7 +42,7 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
     match BrowserSession::of(server, request) {
         Some(session) => {
             server.pending.reserve(handle, Instant::now());
-            page(server, &asked, handle, &session)
+            page(server, &asked, handle, &session, None)
         }
         None => {
             let here = format!("{CONSENT_PATH}?request={}", encode_component(handle));
@@ -65,6 +65,10 @@ pub fn decide(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
         );
     };
     let handle = form.get("request").unwrap_or_default();
+    if form.get("decision") == Some(SHOW) {
+        let Some(asked) = find(server, handle) else { return gone() };
+        return page(server, &asked, handle, &session, Some(&form));
+    }
     let Some(asked) = take(server, handle) else { return gone() };
     let answered = match form.get("decision") {
         Some("approve") => approve(server, &asked, &session, &form),
@@ -194,6 +198,7 @@ fn page(
     asked: &AccessRequest,
     handle: &str,
     session: &BrowserSession,
+    chosen: Option<&FormParameters>,
 ) -> Response<Body> {
     let before = match allowed_before(server, asked, session) {
         Ok(before) => before,
@@ -216,8 +221,9 @@ fn page(
             .collect(),
         denials: asked.scopes.denials().cloned().collect(),
         before: before.iter().cloned().collect(),
-        opened: opened(server, &session.subject, asked, &before),
-        records: records.map(|(asked, owned)| asked.form(owned, server.instant())),
+        opened: opened(server, &session.subject, &shown_scopes(asked, &before, chosen)),
+        chosen,
+        records: records.map(|(asked, owned)| asked.form(owned, server.instant(), chosen)),
     };
     view.respond(StatusCode::OK)
 }
@@ -243,21 +249,23 @@ fn folders_of(server: &AuthorizationServer, subject: &str, scope: &Scope) -> Vec
     all
 }
 
-/// Returns the top folders with what the proposed lines open of each.
-fn opened(
-    server: &AuthorizationServer,
-    subject: &str,
-    asked: &AccessRequest,
-    before: &Scopes,
-) -> Vec<OpenedFolder> {
-    const SHOWN: usize = 40;
+/// Returns what the page shows the folders of: what the owner chose so far, or what is proposed.
+fn shown_scopes(asked: &AccessRequest, before: &Scopes, chosen: Option<&FormParameters>) -> Scopes {
+    if let Some(form) = chosen {
+        return approved_scopes(asked, before, form);
+    }
     let proposed = asked.scopes.lines(before).into_iter().filter(AccessLine::is_proposed);
     let denials = asked.scopes.denials().chain(before.iter().filter(|scope| is_denial(scope)));
-    let scopes: Scopes = proposed.map(|line| line.scope).chain(denials.cloned()).collect();
+    proposed.map(|line| line.scope).chain(denials.cloned()).collect()
+}
+
+/// Returns the top folders with what scopes open of each.
+fn opened(server: &AuthorizationServer, subject: &str, scopes: &Scopes) -> Vec<OpenedFolder> {
+    const SHOWN: usize = 40;
     let folders = (server.settings.folders)(subject, "/").into_iter().take(SHOWN);
     let folder = |path: String| {
         let folder = SpacePath::parse(&path).ok()?;
-        Some(OpenedFolder { opened: opened_of(&scopes, &folder), path })
+        Some(OpenedFolder { opened: opened_of(scopes, &folder), path })
     };
     folders.filter_map(folder).collect()
 }

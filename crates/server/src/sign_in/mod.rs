@@ -24,7 +24,7 @@ pub mod parameters;
 pub mod pending;
 pub mod push;
 pub mod record_access;
-mod record_sample;
+pub mod record_sample;
 pub mod register;
 pub mod revoke;
 pub mod routes;

@@ -4,6 +4,7 @@
 //! parameter may be repeated. RFC 8707 lets `resource` be repeated.
 
 use stile_domain::percent::decode_form;
+use stile_domain::records::instant::Instant;
 
 /// The longest query or form, in bytes.
 pub const MAX_PARAMETER_BYTES: usize = 32 * 1024;
@@ -65,9 +66,29 @@ impl FormParameters {
     }
 }
 
+/// Reads a time of a form: `2026-01-31T09:05`, as an input for a date and a time has it, a date, or
+/// an instant. What names no zone is in UTC, as the page says; a script converts what its reader
+/// typed.
+pub fn parse_time(text: &str) -> Option<Instant> {
+    match text.len() {
+        16 => Instant::parse(&format!("{text}:00Z")),
+        _ => Instant::parse(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_without_a_zone_is_in_utc() {
+        let of = |text| parse_time(text).map(Instant::to_rfc3339);
+        for text in ["2026-01-31T09:05", "2026-01-31T09:05:00Z", "2026-01-31T10:05:00+01:00"] {
+            assert_eq!(of(text).as_deref(), Some("2026-01-31T09:05:00Z"), "{text}");
+        }
+        assert_eq!(of("2026-01-31").as_deref(), Some("2026-01-31T00:00:00Z"));
+        assert_eq!((of("yesterday"), of("2026-01-31 09:0x")), (None, None));
+    }
 
     #[test]
     fn a_parameter_has_one_value_or_is_left_out() {

@@ -11,6 +11,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
+use stile_domain::records::visible_time::VisibleTime;
 use stile_domain::unseen::shown;
 use stile_records::RecordService;
 use stile_records::administration::DeclaredStream;
@@ -18,8 +19,9 @@ use stile_records::grant_document::{ClientDocument, GrantDocument, REQUEST_TYPE}
 use stile_records::grant_request::{StreamGrantRequest, TimeRangeRequest};
 
 use super::oauth_error::{OAuthError, OAuthErrorCode};
-use super::parameters::FormParameters;
-use super::record_sample::{sample, shown_sample};
+use super::parameters::{FormParameters, parse_time};
+use super::record_sample::{SampleOf, sample, shown_sample};
+use crate::pages::times::{Required, input_value, time_input};
 
 /// The longest `authorization_details`, in bytes.
 const MAX_DETAIL_BYTES: usize = 16 * 1024;
@@ -93,20 +95,25 @@ impl AskedRecords {
         Ok(Some(Self { document }))
     }
 
-    /// Returns what the owner decides about each stream.
-    pub fn form(&self, records: &OwnedRecords, now: Instant) -> Markup {
+    /// Returns what the owner decides about each stream, as far as it is `chosen`: all at first.
+    pub fn form(
+        &self,
+        records: &OwnedRecords,
+        now: Instant,
+        chosen: Option<&FormParameters>,
+    ) -> Markup {
         let declared = records.service.list_streams(&records.owner, now).unwrap_or_default();
         let owned = (&records.service, &records.owner);
         html! {
             ul.lines {
                 @for (index, stream) in self.document.streams.iter().enumerate() {
                     li {
-                        (stream_form(index, stream, &declared))
+                        (stream_form(index, stream, &declared, chosen))
                         @if index < MAX_SAMPLED {
-                            (shown_sample(
-                                &sample(owned, now, stream, &names_of(stream, &declared)),
-                                &hidden_fields(stream, &declared),
-                            ))
+                            div id={ "sample-" (index) } data-follows {
+                                @let seen = seen(index, stream, &declared, chosen);
+                                (sample_of(owned, now, seen, &declared))
+                            }
                         }
                     }
                 }
@@ -195,7 +202,72 @@ fn since_of(stream: &StreamGrantRequest) -> Option<&str> {
     constraint.or_else(|| stream.time_range.as_ref()?.since.as_deref())
 }
 
-fn stream_form(index: usize, stream: &StreamGrantRequest, declared: &[DeclaredStream]) -> Markup {
+/// Returns what the client would see of a stream: what is chosen of it, or all that it asks for.
+fn seen(
+    index: usize,
+    stream: &StreamGrantRequest,
+    declared: &[DeclaredStream],
+    chosen: Option<&FormParameters>,
+) -> Option<StreamGrantRequest> {
+    match chosen {
+        Some(form) => kept(index, stream, declared, form),
+        None => Some(stream.clone()),
+    }
+}
+
+/// Shows records as the client would see them.
+fn sample_of(
+    owned: (&RecordService, &Principal),
+    now: Instant,
+    seen: Option<StreamGrantRequest>,
+    declared: &[DeclaredStream],
+) -> Markup {
+    let Some(seen) = seen else {
+        return html! { p class="muted" { "It sees nothing of this." } };
+    };
+    let fields = names_of(&seen, declared);
+    let connections = seen.connection_ids.as_deref().unwrap_or_default();
+    let time = times_of(&seen, declared);
+    let can_be_shown = seen.resources.is_none() && connections.len() <= 1 && time.is_ok();
+    let of = SampleOf {
+        stream: &seen.name,
+        connection: connections.first().map(String::as_str),
+        fields: &fields,
+        time: time.unwrap_or_default(),
+    };
+    let records = if can_be_shown { sample(owned, now, &of) } else { Vec::new() };
+    shown_sample(&records, &hidden_fields(&seen, declared))
+}
+
+/// Returns the times that a stream of a request means, with the field that has them.
+fn times_of<'a>(
+    stream: &'a StreamGrantRequest,
+    declared: &'a [DeclaredStream],
+) -> Result<Option<(&'a str, VisibleTime)>, NoTimeField> {
+    let constraint = stream.time_constraint.as_ref();
+    let bounds = match (constraint, &stream.time_range) {
+        (Some(time), _) => [&time.since, &time.until],
+        (None, Some(range)) => [&range.since, &range.until],
+        (None, None) => return Ok(None),
+    };
+    let [since, until] = bounds.map(|bound| bound.as_deref().and_then(Instant::parse));
+    let having = declared.iter().filter(|known| known.stream.as_str() == stream.name);
+    let declared_field = having.filter_map(|known| known.declaration.consent_time_field()).next();
+    let field = constraint.and_then(|time| time.field.as_deref()).or(declared_field);
+    field.map(|field| Some((field, VisibleTime::new(since, until)))).ok_or(NoTimeField)
+}
+
+/// No field has the times that a request limits.
+#[derive(Debug)]
+struct NoTimeField;
+
+fn stream_form(
+    index: usize,
+    stream: &StreamGrantRequest,
+    declared: &[DeclaredStream],
+    chosen: Option<&FormParameters>,
+) -> Markup {
+    let is_ticked = |id: &str| chosen.is_none_or(|form| form.get(id).is_some());
     let fields = fields_of(stream, declared);
     if fields.is_empty() {
         return html! { "see " (stream.name) " (there is no such stream here, so nothing of it)" };
@@ -204,7 +276,7 @@ fn stream_form(index: usize, stream: &StreamGrantRequest, declared: &[DeclaredSt
     let since = since_of(stream);
     html! {
         label class="choice" for=(id) {
-            input type="checkbox" id=(id) name=(id) value="on" checked;
+            input type="checkbox" id=(id) name=(id) value="on" checked[is_ticked(&id)];
             span {
                 "see these fields of " strong { (stream.name) }
                 @if let Some(since) = since { " since " (since) }
@@ -222,7 +294,8 @@ fn stream_form(index: usize, stream: &StreamGrantRequest, declared: &[DeclaredSt
                         }
                     } @else {
                         label class="choice" for=(id) {
-                            input type="checkbox" id=(id) name=(id) value="on" checked;
+                            input type="checkbox" id=(id) name=(id) value="on"
+                                checked[is_ticked(&id)];
                             span { (shown(field)) }
                         }
                     }
@@ -230,10 +303,11 @@ fn stream_form(index: usize, stream: &StreamGrantRequest, declared: &[DeclaredSt
             }
         }
         @let id = format!("since-{index}");
+        @let since = chosen.and_then(|form| parse_time(form.get(&id)?)).map(input_value);
         div class="narrower" {
             div {
-                label for=(id) { "Only records since (optional)" }
-                input type="date" id=(id) name=(id);
+                (time_input(&id, "Only records since, optional",
+                    since.as_deref().unwrap_or_default(), Required::No))
             }
         }
     }
@@ -270,10 +344,10 @@ fn kept(
     let mut kept = StreamGrantRequest { fields: Some(fields), view: None, ..stream.clone() };
     if let Some(since) = form.get(&format!("since-{index}")) {
         // A date that cannot be read must not widen the grant.
-        let wanted = Instant::parse(since)?;
+        let wanted = parse_time(since)?;
         let is_later = since_of(stream).and_then(Instant::parse).is_none_or(|asked| asked < wanted);
         if is_later {
-            let since = Some(since.to_owned());
+            let since = Some(wanted.to_rfc3339());
             match (&mut kept.time_constraint, &mut kept.time_range) {
                 (Some(constraint), _) => constraint.since = since,
                 (None, Some(range)) => range.since = since,

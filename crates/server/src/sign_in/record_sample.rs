@@ -1,8 +1,8 @@
 //! Two records as a client would see them, for the owner who decides about its request.
 //!
 //! The sample comes from the operation that answers the client later, with the fields that the
-//! client asks for. A request that is limited to some records or to a time has no sample, since
-//! the latest records need not be among them.
+//! client asks for. Where the client sees records of some times alone, the sample is of the latest
+//! records that are of these times.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::request::ReadOperation;
+use stile_domain::records::visible_time::VisibleTime;
 use stile_domain::unseen::{shown, shown_start};
 use stile_records::RecordService;
-use stile_records::grant_request::StreamGrantRequest;
 use stile_records::operation_declaration::OperationCall;
 use stile_records::request_target::RequestTarget;
 use stile_store::cancellation::Cancellation;
@@ -23,29 +23,40 @@ use stile_store::read_limit::ReadLimit;
 const MAX_READ: Duration = Duration::from_millis(500);
 /// The most characters of a value.
 const MAX_VALUE: usize = 120;
-/// The number of records, and the most characters of a value that are read.
-const PARAMETERS: [(&str, &str); 2] = [("limit", "2"), ("preview_chars", "200")];
+/// How many records are shown.
+const SHOWN: usize = 2;
+/// How many of the latest records are read where only those of a time are shown.
+const READ: usize = 40;
+/// The most characters of a value that are read.
+const PREVIEW: (&str, &str) = ("preview_chars", "200");
 
-/// Returns the latest records of a stream of a request with these fields, and no others. Empty if
-/// there are none, or if the request is limited to some records.
-pub(super) fn sample(
+/// Which records of a stream are shown.
+#[derive(Clone, Debug)]
+pub struct SampleOf<'a> {
+    /// The name of the stream.
+    pub stream: &'a str,
+    /// The connection; `None` for all that have the stream.
+    pub connection: Option<&'a str>,
+    /// The fields that are shown.
+    pub fields: &'a [String],
+    /// The field that has the time of a record, and the times that are shown; `None` for all.
+    pub time: Option<(&'a str, VisibleTime)>,
+}
+
+/// Returns the latest records of a stream with these fields, and no others. Empty if there are
+/// none, or if the latest are of other times.
+pub fn sample(
     (service, owner): (&RecordService, &Principal),
     now: Instant,
-    stream: &StreamGrantRequest,
-    fields: &[String],
+    of: &SampleOf<'_>,
 ) -> Vec<Map<String, Value>> {
-    let is_limited = stream.time_constraint.is_some()
-        || stream.time_range.is_some()
-        || stream.resources.is_some();
-    let connections = stream.connection_ids.as_deref().unwrap_or_default();
-    if is_limited || connections.len() > 1 {
-        return Vec::new();
-    }
-    let names = fields.join(",");
-    let mut parameters = vec![("fields", names.as_str())];
-    parameters.extend(PARAMETERS);
-    parameters.extend(connections.first().map(|name| ("connection_id", name.as_str())));
-    let target = RequestTarget::new(&stream.name, "", &parameters);
+    let mut names: Vec<&str> = of.fields.iter().map(String::as_str).collect();
+    let limit = if of.time.is_some() { READ } else { SHOWN }.to_string();
+    names.extend(of.time.map(|(field, _)| field).filter(|field| !names.contains(field)));
+    let names = names.join(",");
+    let mut parameters = vec![("fields", names.as_str()), ("limit", limit.as_str()), PREVIEW];
+    parameters.extend(of.connection.map(|name| ("connection_id", name)));
+    let target = RequestTarget::new(of.stream, "", &parameters);
     let call = OperationCall::from_read_operation(ReadOperation::Records, target);
     let limit = ReadLimit::new(MAX_READ, Cancellation::default());
     let service = service.clone().within(limit);
@@ -56,33 +67,47 @@ pub(super) fn sample(
     let answer: Value = serde_json::from_str(&text).unwrap_or_default();
     let found = answer.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let data = found.iter().filter_map(|record| record.get("data")?.as_object());
+    let is_of_time = |data: &&Map<String, Value>| match of.time {
+        None => true,
+        Some((field, times)) => {
+            let happened = data.get(field).and_then(Value::as_str);
+            times.shows(happened.and_then(Instant::parse))
+        }
+    };
     // A stream of several connections may have more fields in one of them.
-    let is_asked = |name: &String| fields.contains(name);
-    data.map(|data| {
-        let kept = data.iter().filter(|(name, _)| is_asked(name));
-        kept.map(|(name, value)| (name.clone(), value.clone())).collect()
-    })
-    .collect()
+    let is_asked = |name: &String| of.fields.contains(name);
+    data.filter(is_of_time)
+        .take(SHOWN)
+        .map(|data| {
+            let kept = data.iter().filter(|(name, _)| is_asked(name));
+            kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+        })
+        .collect()
 }
 
 /// Shows the records, and the names of the fields that the client does not see.
-pub(super) fn shown_sample(sample: &[Map<String, Value>], hidden: &[String]) -> Markup {
+pub fn shown_sample(sample: &[Map<String, Value>], hidden: &[String]) -> Markup {
     html! {
         @if !sample.is_empty() {
             details open {
                 summary { "The latest records, as it would see them" }
-                @for record in sample {
-                    dl class="sample" {
-                        @for (name, value) in record {
-                            dt { (shown(name)) }
-                            dd { (value_text(value)) }
-                        }
-                    }
-                }
+                @for record in sample { (shown_record(record)) }
             }
         }
         @if !hidden.is_empty() {
             p class="muted" { "It does not see: " (shown(&hidden.join(", "))) "." }
+        }
+    }
+}
+
+/// Shows fields of a record, each with its name and the beginning of its value.
+pub fn shown_record<'a>(fields: impl IntoIterator<Item = (&'a String, &'a Value)>) -> Markup {
+    html! {
+        dl class="sample" {
+            @for (name, value) in fields {
+                dt { (shown_start(name, MAX_VALUE)) }
+                dd { (value_text(value)) }
+            }
         }
     }
 }

@@ -22,18 +22,19 @@ use super::{authorize, consent, introspect, push, register, revoke, server_metad
 use crate::http::responses;
 use crate::http::stranger_places::WayIn;
 use crate::pages::frame::{
-    ACCESS_PATH, ACCOUNT_PATH, ACTIVITY_PATH, CONNECT_PATH, FILE_PATH, FILES_PATH, HEALTH_PATH,
-    ICON_PATH, LIVE_PATH, MAKE_IMPORT_TOKEN_PATH, MAKE_TOKEN_PATH, MANIFEST_PATH, OWNER_PATH,
-    PAGE_SCRIPT_PATH, PASSKEY_SCRIPT_PATH, STYLE_PATH, UNDO_PATH, icon, manifest, page_script,
-    passkey_script, style,
+    ACCESS_PATH, ACCOUNT_PATH, ACTIVITY_PATH, BACKUP_PATH, CONNECT_PATH, FILE_PATH, FILES_PATH,
+    FORGET_IMPORT_PATH, GRANT_PATH, HEALTH_PATH, ICON_PATH, IMPORT_PATH, IMPORT_PROGRESS_PATH,
+    LIVE_PATH, MAKE_IMPORT_TOKEN_PATH, MAKE_TOKEN_PATH, MANIFEST_PATH, OWNER_PATH,
+    PAGE_SCRIPT_PATH, PASSKEY_SCRIPT_PATH, STORE_IMPORT_PATH, STYLE_PATH, UNDO_PATH, icon,
+    manifest, page_script, passkey_script, style,
 };
 use crate::pages::sign_in_methods::{
     self, CALLBACK_PATH, PASSKEY_PATH, PASSWORD_PATH, PROVIDER_PATH,
 };
 use crate::pages::sign_in_page::{self, SIGN_IN_PATH, SIGN_OUT_PATH};
 use crate::pages::{
-    access_page, account_page, activity_page, connect_page, files_page, health_page, live_activity,
-    undo_page,
+    access_page, account_page, activity_page, connect_page, files_page, grant_page, health_page,
+    import_page, live_activity, receive_upload, undo_page,
 };
 
 /// The copy of the metadata for clients that know OpenID Connect only.
@@ -84,11 +85,18 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
         .route(CONNECT_PATH, on_get(connect_page::show))
         .route(MAKE_TOKEN_PATH, on_post(connect_page::make_token))
         .route(MAKE_IMPORT_TOKEN_PATH, on_post(connect_page::make_import_token))
+        .route(GRANT_PATH, on_get(grant_page::show).merge(on_post(grant_page::make)))
+        .route(IMPORT_PATH, on_get(import_page::show).merge(upload(server)))
+        .route(IMPORT_PROGRESS_PATH, on_get(import_page::progress))
+        .route(STORE_IMPORT_PATH, on_post(import_page::store))
+        .route(FORGET_IMPORT_PATH, on_post(import_page::forget))
         .route(HEALTH_PATH, on_get(health_page::show))
+        .route(BACKUP_PATH, on_post(health_page::back_up))
         .route(ACCOUNT_PATH, on_get(account_page::show))
         .route(account_page::REGISTER_PATH, on_post(account_page::register))
         .route(account_page::REMOVE_PASSKEY_PATH, on_post(account_page::remove_passkey))
         .route(account_page::SET_PASSWORD_PATH, on_post(account_page::set_password))
+        .route(account_page::END_SESSION_PATH, on_post(account_page::end_session))
         .route(account_page::END_SESSIONS_PATH, on_post(account_page::end_sessions))
         .route(PASSWORD_PATH, on_post(sign_in_methods::with_password))
         .route(PASSKEY_PATH, on_post(sign_in_methods::with_passkey))
@@ -108,6 +116,12 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
         .route(SIGN_IN_PATH, on_get(sign_in_page::show).merge(on_post(sign_in_page::sign_in)))
         .route(SIGN_OUT_PATH, on_post(sign_in_page::sign_out))
         .route(STYLE_PATH, get(|| async { style() }))
+}
+
+/// Returns the route that takes a file, whose form is larger than others and is not read whole.
+fn upload(server: &Arc<AuthorizationServer>) -> MethodRouter {
+    let server = Arc::clone(server);
+    post(move |request: Request| receive_upload::answer(Arc::clone(&server), request))
 }
 
 /// Returns the answer to a client's program whose document cannot be used.
@@ -186,6 +200,7 @@ mod tests {
 
     use futures::future::join_all;
     use http::{StatusCode, Uri};
+    use stile_store::staged_uploads::UploadFolder;
     use stile_store::state::{StateDir, TokenKey, TokenStore};
     use tower::ServiceExt as _;
 
@@ -193,6 +208,7 @@ mod tests {
     use crate::auth::{LocalVerifier, TokenUses};
     use crate::clock::wall_clock;
     use crate::http::peer::RequestOrigin;
+    use crate::owner_imports::uploads::Uploads;
     use crate::sign_in::settings::SignInSettings;
 
     /// How many requests are being answered, and whether they may end.
@@ -235,6 +251,7 @@ mod tests {
             documents: None,
             clock: wall_clock,
             provider: None,
+            uploads: Uploads::new(UploadFolder::open(&state).unwrap()),
             fleet: None,
         };
         Arc::new(AuthorizationServer::new(settings).unwrap())

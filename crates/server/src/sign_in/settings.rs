@@ -21,6 +21,7 @@ use crate::fleet::Fleet;
 use crate::http::rate_limit::RateLimit;
 use crate::http::stranger_places::WayIn;
 use crate::owned_space::OwnedSpace;
+use crate::owner_imports::uploads::Uploads;
 use crate::owner_sign_in::methods::SignInMethods;
 use crate::owner_sign_in::openid::OpenIdSignIn;
 use crate::passkeys::PasskeyRefused;
@@ -53,6 +54,8 @@ pub struct SignInSettings {
     pub uses: Arc<TokenUses>,
     /// Signs people in at an identity provider; `None` if the owner signs in alone.
     pub provider: Option<OpenIdSignIn>,
+    /// The files that were sent to the page and wait for their import.
+    pub uploads: Arc<Uploads>,
     /// The servers that share the database; `None` for a server that shares it with none.
     pub fleet: Option<Arc<Fleet>>,
 }

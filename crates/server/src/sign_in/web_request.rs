@@ -8,8 +8,9 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use http::header::{CONTENT_TYPE, COOKIE};
+use http::request::Parts;
 use http::uri::Scheme;
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, HeaderName, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use stile_domain::sign_in::source_network::source_network;
 use tokio::time::timeout;
@@ -46,10 +47,7 @@ impl WebRequest {
         public_url: Option<&str>,
     ) -> Result<Self, Box<Response<Body>>> {
         let (parts, body) = request.into_parts();
-        let origin = metadata::origin(public_url, &parts);
-        let address = parts.extensions.get::<RequestOrigin>();
-        let address = address.map(|origin| source_network(origin.address).to_string());
-        let address = address.unwrap_or_default();
+        let head = Self::without_body(parts, public_url);
         let body = Limited::new(body, MAX_PARAMETER_BYTES).collect();
         let refuse = |message| {
             let refused = responses::plain(StatusCode::BAD_REQUEST, "invalid_request", message);
@@ -60,8 +58,26 @@ impl WebRequest {
             Ok(Err(_)) => return Err(refuse("the body is too long or broke off")),
             Err(_) => return Err(refuse("the body did not arrive in time")),
         };
-        let query = parts.uri.query().unwrap_or_default().to_owned();
-        Ok(Self { origin, query, headers: parts.headers, body, address })
+        Ok(Self { body, ..head })
+    }
+
+    /// Returns a request whose body somebody else reads.
+    pub fn without_body(parts: Parts, public_url: Option<&str>) -> Self {
+        let origin = metadata::origin(public_url, &parts);
+        let address = parts.extensions.get::<RequestOrigin>();
+        let address = address.map(|origin| source_network(origin.address).to_string());
+        Self {
+            origin,
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            headers: parts.headers,
+            body: Bytes::new(),
+            address: address.unwrap_or_default(),
+        }
+    }
+
+    /// Returns a header; `None` if it is absent or no text.
+    pub fn header(&self, name: HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
     }
 
     /// Returns whether the browser reaches the server over TLS.

@@ -713,11 +713,18 @@ const SIGN_IN: &[(&str, &str, &str)] = &[
     ("/owner/connect", "CONNECT_PATH", SOLE_OWNER),
     ("/owner/connect/token", "MAKE_TOKEN_PATH", SOLE_OWNER_DECIDES),
     ("/owner/connect/import-token", "MAKE_IMPORT_TOKEN_PATH", SOLE_OWNER_DECIDES),
+    ("/owner/grant", "GRANT_PATH", SOLE_OWNER_DECIDES),
+    ("/owner/import", "IMPORT_PATH", SOLE_OWNER_DECIDES),
+    ("/owner/import/progress", "IMPORT_PROGRESS_PATH", SOLE_OWNER),
+    ("/owner/import/store", "STORE_IMPORT_PATH", SOLE_OWNER_DECIDES),
+    ("/owner/import/forget", "FORGET_IMPORT_PATH", SOLE_OWNER_DECIDES),
     ("/owner/health", "HEALTH_PATH", SOLE_OWNER),
+    ("/owner/health/backup", "BACKUP_PATH", ONE_OWNER_DECIDES),
     ("/owner/account", "ACCOUNT_PATH", OWNER),
     ("/owner/account/passkeys", "account_page::REGISTER_PATH", FORM),
     ("/owner/account/passkeys/remove", "account_page::REMOVE_PASSKEY_PATH", FORM),
     ("/owner/account/password", "account_page::SET_PASSWORD_PATH", SETS_PASSWORD),
+    ("/owner/account/sessions/end-one", "account_page::END_SESSION_PATH", FORM),
     ("/owner/account/sessions/end", "account_page::END_SESSIONS_PATH", FORM),
     ("/pages/app.webmanifest", "MANIFEST_PATH", "everybody"),
     ("/pages/icon.svg", "ICON_PATH", "everybody"),
@@ -730,6 +737,8 @@ const OWNER: &str = "the owner, with a session";
 const SOLE_OWNER: &str = "the owner of a space, with a session";
 const SOLE_OWNER_DECIDES: &str =
     "the owner of a space, with a session; changes with the token of its form";
+const ONE_OWNER_DECIDES: &str =
+    "the one owner of a server, with a session and the token of its form";
 const SETS_PASSWORD: &str =
     "the owner, with a session, the token of its form and the present password, if there is one";
 const FORM: &str = "the owner, with a session and the token of its form";

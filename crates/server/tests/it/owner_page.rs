@@ -13,17 +13,23 @@ use crate::sign_in_kit::{
 };
 
 /// Every page of the owner, with parameters that its content needs.
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 9] = [
     "/owner/clients",
     "/owner/activity",
     "/owner/undo?since=2026-01-01T00:00",
     "/owner/files?path=%2Fwork",
     "/owner/file?path=%2Fwork%2Fplan.md",
     "/owner/connect",
+    "/owner/grant",
+    "/owner/import",
     "/owner/health",
 ];
 /// Every form of the owner's page that changes something.
-const FORMS: [(&str, &str); 6] = [
+const FORMS: [(&str, &str); 10] = [
+    ("/owner/import/store", "upload=x"),
+    ("/owner/import/forget", ""),
+    ("/owner/grant", "connection=x&stream=y"),
+    ("/owner/health/backup", ""),
     ("/owner/undo", "call=1"),
     ("/owner/file", "path=%2Fwork%2Fplan.md&version=1&over="),
     ("/owner/connect/token", "name=x&verb=write&folder=%2F"),

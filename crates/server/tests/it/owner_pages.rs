@@ -13,12 +13,18 @@ use crate::sign_in_kit::{
 
 const PASSWORD: &str = "correct horse battery";
 /// The pages that only a signed-in browser sees.
-const OWNER_PAGES: [&str; 6] = [
-    "/owner/clients", "/owner/activity", "/owner/files", "/owner/connect", "/owner/health",
-    "/owner/account",
+const OWNER_PAGES: [&str; 8] = [
+    "/owner/clients", "/owner/activity", "/owner/files", "/owner/connect", "/owner/grant",
+    "/owner/import", "/owner/health", "/owner/account",
 ];
 /// Where the forms of a signed-in browser go.
-const OWNER_FORMS: [&str; 12] = [
+const OWNER_FORMS: [&str; 18] = [
+    "/owner/import",
+    "/owner/import/store",
+    "/owner/import/forget",
+    "/owner/grant",
+    "/owner/health/backup",
+    "/owner/account/sessions/end-one",
     "/owner/undo",
     "/owner/file",
     "/owner/connect/token",
@@ -156,6 +162,38 @@ fn signing_in_makes_a_new_session_whatever_the_browser_had() {
     assert_eq!(out.status, 303);
     let mut kept = Browser { cookies: vec![("stile".to_owned(), first)] };
     assert_eq!(kept.get(&place.page("/owner/clients")).status, 303);
+}
+
+#[test]
+fn browsers_are_listed_in_words_with_their_address_and_each_is_ended() {
+    let place = Place::new();
+    let (mut here, mut there) = (place.signed_in_browser(), place.signed_in_browser());
+    let account = place.page("/owner/account");
+    let secret = session(&there).unwrap().to_owned();
+    let cookie = format!("stile={secret}");
+    let agent = "Mozilla/5.0 (Android 16; Mobile; rv:150.0) Gecko/150.0 Firefox/150.0";
+    let opened = fetch("GET", &account, &[("Cookie", &cookie), ("User-Agent", agent)], "");
+    assert_eq!(opened.status, 200);
+    let page = here.get(&account);
+    let html = text_of(&page);
+    assert!(html.contains("Firefox on Android") && html.contains("127.0.0.1"), "{html}");
+    assert!(!html.contains("Mozilla") && !html.contains(&secret), "{html}");
+    let listed: Value =
+        serde_json::from_str(&place.stile(&["owner", "sessions", "--json"])).unwrap();
+    let of_phone = |session: &&Value| session["browser"] == "Firefox on Android";
+    let phone = listed.as_array().unwrap().iter().find(of_phone).unwrap();
+    assert_eq!(phone["address"], "127.0.0.1", "{listed}");
+
+    let form = form_to(&page, "/owner/account/sessions/end-one");
+    let id = form.fields.iter().find(|(name, _)| name == "session").unwrap().1.clone();
+    let fields = [("csrf", csrf(&page)), ("session", id)];
+    let fields: Vec<(&str, &str)> =
+        fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let end = place.page("/owner/account/sessions/end-one");
+    assert_eq!(location(&here.post(&end, &fields)), Some("/owner/account?done=signed-out"));
+    assert_eq!(there.get(&account).status, 303, "the other browser is signed out");
+    assert_eq!(here.get(&account).status, 200, "and this one is not");
+    assert_eq!(location(&here.post(&end, &fields)), Some("/owner/account?done=gone"));
 }
 
 #[test]
@@ -404,7 +442,8 @@ fn sessions_are_listed_and_ended_from_the_terminal_and_the_page() {
     assert_eq!(place.stile(&["owner", "sessions"]).lines().count(), 3);
     let page = one.get(&place.page("/owner/account"));
     let html = text_of(&page);
-    assert!(html.contains("This browser") && html.contains("Another browser"), "{html}");
+    assert_eq!(html.matches("(this browser)").count(), 1, "{html}");
+    assert_eq!(html.matches("Signed in</dt>").count(), 2, "{html}");
     let ended = one.post(&place.page("/owner/account/sessions/end"), &[("csrf", &csrf(&page))]);
     assert_eq!(location(&ended), Some("/sign-in"));
     for browser in [&mut one, &mut two] {

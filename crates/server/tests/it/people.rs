@@ -574,3 +574,45 @@ fn a_server_of_one_owner_opens_no_page_to_people_that_its_database_gets() {
         assert!(leads_to.starts_with("/sign-in"), "{path}: {answer:?}");
     }
 }
+
+#[test]
+fn each_person_imports_on_the_page_into_records_of_their_own() {
+    let Some(hosted) = Hosted::start("each_person_imports_on_the_page") else { return };
+    for name in ["ann", "bob"] {
+        hosted.person(name);
+    }
+    let url = format!("{}/owner/import", hosted.url());
+    let mut browsers = ["ann", "bob"].map(|name| hosted.browser(name));
+    for (browser, name) in browsers.iter_mut().zip(["ann", "bob"]) {
+        let page = browser.get(&url);
+        let form = form_to(&page, "/sign-out");
+        let csrf = form.fields.iter().find(|(name, _)| name == "csrf").unwrap().1.clone();
+        let rows = format!("id,text\n1,the wren of {name}\n");
+        assert_eq!(browser.send_file(&url, &[("csrf", &csrf)], ("birds.csv", &rows)).status, 303);
+    }
+    for (browser, (own, other)) in browsers.iter_mut().zip([("ann", "bob"), ("bob", "ann")]) {
+        let page = browser.get(&format!("{url}?connection=garden&stream=birds"));
+        let html = text_of(&page);
+        let wren_of = |name: &str| html.contains(&format!("the wren of {name}"));
+        assert!(wren_of(own) && !wren_of(other), "{html}");
+        let fields = form_to(&page, "/owner/import/store").fields;
+        let fields: Vec<(&str, &str)> =
+            fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(browser.post(&format!("{url}/store"), &fields).status, 303);
+        let ended = loop {
+            let page = text_of(&browser.get(&url));
+            if !page.contains("data-progress") {
+                break page;
+            }
+            std::thread::yield_now();
+        };
+        assert!(ended.contains("added 1"), "{ended}");
+        let token = hosted.stile(&["token", "--person", own, "--owner"]);
+        let listed = hosted.get(&token, "/v1/streams/birds/records").json();
+        assert_eq!(listed["data"].as_array().unwrap().len(), 1, "{listed}");
+        assert_eq!(listed["data"][0]["data"]["text"], format!("the wren of {own}"), "{listed}");
+        // Backups are the operator's.
+        let page = text_of(&browser.get(&format!("{}/owner/health", hosted.url())));
+        assert!(!page.contains("/owner/health/backup"), "{page}");
+    }
+}

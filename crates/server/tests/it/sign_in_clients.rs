@@ -16,11 +16,13 @@ use serde_json::{Value, json};
 use stile_server::auth::{LocalVerifier, TokenUses};
 use stile_server::http::{self, HttpOptions};
 use stile_server::outbound::public_https::{PublicHttps, PublicNetwork};
+use stile_server::owner_imports::uploads::Uploads;
 use stile_server::service::Service;
 use stile_server::sign_in::client_documents::ClientDocuments;
 use stile_server::sign_in::routes::routes;
 use stile_server::sign_in::secret::RandomSecret;
 use stile_server::sign_in::settings::{AuthorizationServer, Owners, SignInSettings};
+use stile_store::staged_uploads::UploadFolder;
 use stile_store::state::{ClientKind, StateDir, TokenKey, TokenStore};
 use stile_testkit::client::{Http, Reply};
 use stile_testkit::upstream::{Behaviour, Received, Reply as Sent, Upstream};
@@ -116,6 +118,7 @@ impl Place {
             clock: SystemTime::now,
             uses: TokenUses::new(Arc::clone(&tokens)),
             provider: None,
+            uploads: Uploads::new(UploadFolder::open(&state).unwrap()),
             fleet: None,
         });
         let sign_in = routes(&Arc::new(server.unwrap()));

@@ -172,6 +172,35 @@ impl Browser {
         reply
     }
 
+    /// Sends a form with fields and one file, as a browser does.
+    pub fn send_file(
+        &mut self,
+        url: &str,
+        fields: &[(&str, &str)],
+        (name, content): (&str, &str),
+    ) -> Reply {
+        const BOUNDARY: &str = "----of-a-test-7f3a";
+        let mut body = String::new();
+        for (field, value) in fields {
+            body.push_str(&format!(
+                "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{field}\"\r\n\r\n{value}\r\n"
+            ));
+        }
+        body.push_str(&format!(
+            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\
+             Content-Type: application/octet-stream\r\n\r\n{content}\r\n--{BOUNDARY}--\r\n"
+        ));
+        let kind = format!("multipart/form-data; boundary={BOUNDARY}");
+        let headers = [
+            ("Cookie", self.cookie()),
+            ("Content-Type", kind),
+            ("Sec-Fetch-Site", "same-origin".to_owned()),
+        ];
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        fetch("POST", url, &headers, &body)
+    }
+
     /// Sends the form of a page, with these fields changed; an empty value leaves a field out.
     pub fn submit(&mut self, base: &str, page: &Reply, changes: &[(&str, &str)]) -> Reply {
         // A page may have several forms: the one that knows all these names is meant.

@@ -30,6 +30,10 @@ pub struct OpenSession {
     pub created: i64,
     /// When the browser last asked for a page, to the minute.
     pub used: i64,
+    /// The browser in words, such as `Firefox on Linux`; empty if it asked for no page yet.
+    pub browser: String,
+    /// The address from which it last asked for a page; empty if it asked for none yet.
+    pub address: String,
 }
 
 impl TokenStore {
@@ -38,7 +42,7 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn sessions(&self, now: i64) -> Result<Vec<OpenSession>, StateError> {
-        let open = "SELECT digest, subject, created, used FROM browser_sessions \
+        let open = "SELECT digest, subject, created, used, browser, address FROM browser_sessions \
                     WHERE ?1 - created <= ?2 AND ?1 - used <= ?3 ORDER BY used DESC, digest";
         let bounds = values![now, SESSION_SECONDS, SESSION_IDLE_SECONDS];
         self.read("list the sessions of", |tables| {
@@ -48,9 +52,37 @@ impl TokenStore {
                     subject: row.get(1)?,
                     created: row.get(2)?,
                     used: row.get(3)?,
+                    browser: row.get::<Option<String>>(4)?.unwrap_or_default(),
+                    address: row.get::<Option<String>>(5)?.unwrap_or_default(),
                 })
             })
         })
+    }
+
+    /// Notes which browser uses a session, in words, and from which address. Nothing is written if
+    /// both are known.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn note_session_place(
+        &self,
+        session: &SecretDigest,
+        browser: &str,
+        address: &str,
+    ) -> Result<(), StateError> {
+        let one = "SELECT browser, address FROM browser_sessions WHERE digest = ?1";
+        let known = self.read("look up a session in", |tables| {
+            tables.first(one, values![session], |row| {
+                Ok((row.get::<Option<String>>(0)?, row.get::<Option<String>>(1)?))
+            })
+        })?;
+        let now = (Some(browser.to_owned()), Some(address.to_owned()));
+        if known.is_none_or(|known| known == now) {
+            return Ok(());
+        }
+        let note = "UPDATE browser_sessions SET browser = ?2, address = ?3 WHERE digest = ?1";
+        self.execute("note the place of a session in", note, values![session, browser, address])
+            .map(drop)
     }
 
     /// Notes the role of the person of a session, whom an identity provider signed in, durably.
@@ -210,6 +242,18 @@ mod tests {
             sessions.iter().map(|session| session.digest[0]).collect::<Vec<_>>()
         };
         assert_eq!(digests(1100), [2, 1]);
+        for address in ["192.0.2.1", "192.0.2.7"] {
+            store.note_session_place(&[1; 32], "Firefox on Linux", address).unwrap();
+        }
+        store.note_session_place(&[9; 32], "Firefox on Linux", "192.0.2.1").unwrap();
+        let places: Vec<_> = store
+            .sessions(1100)
+            .unwrap()
+            .into_iter()
+            .map(|session| (session.browser, session.address))
+            .collect();
+        let known = ("Firefox on Linux".to_owned(), "192.0.2.7".to_owned());
+        assert_eq!(places, [Default::default(), known]);
         assert_eq!(digests(1050 + SESSION_IDLE_SECONDS), [2]);
         assert!(digests(1200 + SESSION_IDLE_SECONDS).is_empty());
         assert_eq!(store.close_all_sessions().unwrap(), 2);

@@ -83,6 +83,7 @@ fn ask(store: &TokenStore, (question, one, other, time): Call) -> String {
         }
         21 => {
             store.set_session_role(&digest, &name).unwrap();
+            store.note_session_place(&digest, &name, &id).unwrap();
             text((store.session_role(&digest).unwrap(), store.session_user(&digest, now).unwrap()))
         }
         22 => text(store.close_sessions_of(&name).unwrap()),

@@ -73,7 +73,10 @@ CREATE TABLE browser_sessions (
     created INTEGER NOT NULL,
     used INTEGER NOT NULL,
     -- The role of a person whom an identity provider signed in.
-    role TEXT
+    role TEXT,
+    -- The browser in words, and the address of its last use.
+    browser TEXT,
+    address TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE sign_in_links (
     digest BLOB PRIMARY KEY NOT NULL,

@@ -45,6 +45,9 @@ pub enum TokenKind {
     /// The holder is a client that starts `stile stdio` on this computer. The record says what the
     /// client may do and is revoked like a token. No bearer token was made.
     Stdio,
+    /// The holder sends the token with each request. It imports records into one stream, and may
+    /// do nothing else.
+    Import,
 }
 
 impl TokenKind {
@@ -54,12 +57,14 @@ impl TokenKind {
             Self::Bearer => 0,
             Self::Shown => 1,
             Self::Stdio => 2,
+            Self::Import => 3,
         }
     }
 
     fn of_number(number: i64) -> Self {
         match number {
             2 => Self::Stdio,
+            3 => Self::Import,
             0 => Self::Bearer,
             _ => Self::Shown,
         }

@@ -1,0 +1,451 @@
+//! Files that were sent to the owner's page, and the imports that begin there.
+//!
+//! A file belongs to the session that sent it, and no other session sees it. It is gone after an
+//! hour, when another one takes its place, when its import is done, or when the server stops. All
+//! files count against one bound, of which no person takes all. An import works in a thread of its
+//! own, which ends with the process: each batch of an import is whole, and sending the file again
+//! goes on behind it.
+
+use std::collections::HashMap;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant as Moment};
+
+use stile_domain::permit::Principal;
+use stile_domain::records::instant::Instant;
+use stile_import::importer::ImportTarget;
+use stile_import::importers::IMPORTERS;
+use stile_import::input::ImportInput;
+use stile_import::reading::ReadingOptions;
+use stile_import::report::{
+    BadRowPolicy, ImportError, ImportProgress, ImportReport, StoppedImport,
+};
+use stile_import::run::{Import, ImportPreview};
+use stile_records::RecordService;
+use stile_store::staged_uploads::{IncomingFile, StagedFile, UploadFolder};
+use stile_store::state::SecretDigest;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{PREVIEW_ROWS, UnknownInput, input, text_reader};
+use crate::fair_share::{FairShare, Neighbour, Resource, Share, ShareUsedUp};
+
+/// The largest file that the page takes, in bytes.
+pub const MAX_UPLOAD_BYTES: u64 = 256 << 20;
+/// The bytes of all files together.
+const ALL_BYTES: usize = 1 << 30;
+/// How long a file waits.
+pub const UPLOAD_LIFE: Duration = Duration::from_secs(60 * 60);
+/// Connections on which a file is being sent.
+const CONNECTIONS: usize = 16;
+/// Imports that run at once.
+const RUNNING: usize = 4;
+
+/// The files of all sessions.
+pub struct Uploads {
+    folder: UploadFolder,
+    bytes: Arc<FairShare>,
+    connections: Arc<FairShare>,
+    running: Arc<Semaphore>,
+    staged: Mutex<HashMap<SecretDigest, Arc<Upload>>>,
+}
+
+impl Uploads {
+    /// Keeps files in a folder.
+    pub fn new(folder: UploadFolder) -> Arc<Self> {
+        let shared =
+            |resource, capacity| FairShare::new(resource, capacity, 0, Duration::from_secs(0));
+        Arc::new(Self {
+            folder,
+            bytes: shared(Resource::UploadBytes, ALL_BYTES),
+            connections: shared(Resource::Connections, CONNECTIONS),
+            running: Arc::new(Semaphore::new(RUNNING)),
+            staged: Mutex::default(),
+        })
+    }
+
+    /// Takes room for a file of so many bytes.
+    ///
+    /// # Errors
+    /// [`ShareUsedUp`], if the other files leave too little.
+    pub fn room(&self, sender: &Neighbour, bytes: u64) -> Result<Share, ShareUsedUp> {
+        self.sweep(Moment::now());
+        self.bytes.try_take(sender, usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Returns the places of connections on which a file is being sent.
+    pub fn connections(&self) -> &Arc<FairShare> {
+        &self.connections
+    }
+
+    /// Begins a file with this name. Blocks.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub fn begin(&self, name: &str) -> io::Result<IncomingFile> {
+        self.folder.begin(name)
+    }
+
+    /// Gives a session a file, in the place of the one that it had.
+    pub fn put(self: &Arc<Self>, session: SecretDigest, file: StagedFile, room: Share) {
+        let upload = Upload::new(file, room, Moment::now() + UPLOAD_LIFE);
+        self.lock().insert(session, Arc::new(upload));
+        let all = Arc::downgrade(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(UPLOAD_LIFE).await;
+            if let Some(all) = all.upgrade() {
+                all.sweep(Moment::now());
+            }
+        });
+    }
+
+    /// Returns the file of a session.
+    pub fn of(&self, session: &SecretDigest) -> Option<Arc<Upload>> {
+        self.sweep(Moment::now());
+        self.lock().get(session).cloned()
+    }
+
+    /// Forgets the file of a session. An import of it goes on.
+    pub fn forget(&self, session: &SecretDigest) {
+        self.lock().remove(session);
+    }
+
+    /// Imports the file of a session with another thread.
+    ///
+    /// # Errors
+    /// Why it does not begin, as a sentence.
+    pub fn start(
+        &self,
+        upload: &Arc<Upload>,
+        owned: (RecordService, Principal),
+        order: ImportOrder,
+        now: Instant,
+    ) -> Result<(), String> {
+        let place = Arc::clone(&self.running).try_acquire_owned();
+        let place =
+            place.map_err(|_| "Other imports run. Try again when one is done.".to_owned())?;
+        upload.start(owned, order, now, place)
+    }
+
+    /// Forgets the files whose time has passed.
+    fn sweep(&self, now: Moment) {
+        let ended = |upload: &Arc<Upload>| upload.until <= now && !upload.is_running();
+        let gone: Vec<Arc<Upload>> =
+            self.lock().extract_if(|_, upload| ended(upload)).map(|(_, upload)| upload).collect();
+        // Files are removed without the lock.
+        drop(gone);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SecretDigest, Arc<Upload>>> {
+        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the owner says about an import.
+#[derive(Clone, Debug)]
+pub struct ImportOrder {
+    /// The stream that the rows become records of.
+    pub target: ImportTarget,
+    /// How the file is read.
+    pub reading: ReadingOptions,
+}
+
+impl ImportOrder {
+    fn is_same(&self, other: &Self) -> bool {
+        self.target.connection == other.target.connection
+            && self.target.stream == other.target.stream
+            && self.reading == other.reading
+    }
+}
+
+/// An import that has ended.
+#[derive(Debug)]
+pub struct EndedImport {
+    /// The stream that the rows became records of.
+    pub target: ImportTarget,
+    /// What was stored, also if the import stopped.
+    pub report: ImportReport,
+    /// Why it stopped, as a sentence.
+    pub error: Option<String>,
+}
+
+/// How far the import of a file is.
+#[derive(Clone, Debug)]
+pub enum Stage {
+    /// The owner has not decided.
+    Waiting,
+    /// It runs.
+    Running(ImportProgress),
+    /// It has ended.
+    Ended(Arc<EndedImport>),
+}
+
+/// What a preview shows, or why there is none.
+pub type Previewed = Arc<Result<ImportPreview, String>>;
+
+/// A file that was sent.
+pub struct Upload {
+    /// A name that no other file has.
+    pub number: String,
+    /// The size of the file, in bytes.
+    pub bytes: u64,
+    path: PathBuf,
+    /// `None` once it is imported.
+    file: Mutex<Option<StagedFile>>,
+    until: Moment,
+    stage: Mutex<Stage>,
+    /// The last preview, with what it is a preview of.
+    previewed: Mutex<Option<(ImportOrder, Previewed)>>,
+    _room: Share,
+}
+
+impl Upload {
+    fn new(file: StagedFile, room: Share, until: Moment) -> Self {
+        Self {
+            number: uuid::Uuid::new_v4().simple().to_string(),
+            bytes: file.bytes(),
+            path: file.path().to_owned(),
+            file: Mutex::new(Some(file)),
+            until,
+            stage: Mutex::new(Stage::Waiting),
+            previewed: Mutex::default(),
+            _room: room,
+        }
+    }
+
+    /// The name of the file, without any folder.
+    pub fn name(&self) -> &str {
+        self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
+    /// Returns a sentence about the file with its name in place of its path on the machine.
+    pub fn without_path(&self, text: &str) -> String {
+        text.replace(&*self.path.to_string_lossy(), self.name())
+    }
+
+    /// How far its import is.
+    pub fn stage(&self) -> Stage {
+        lock(&self.stage).clone()
+    }
+
+    fn is_running(&self) -> bool {
+        matches!(*lock(&self.stage), Stage::Running(_))
+    }
+
+    /// Recognises the format of the file.
+    ///
+    /// # Errors
+    /// The reason, as a sentence.
+    pub fn input(&self) -> Result<ImportInput, String> {
+        let path = self.path.to_str().unwrap_or_default();
+        input(IMPORTERS, path, None).map_err(|unknown| match unknown {
+            UnknownInput::Read { error, .. } => format!("The file cannot be read: {error}."),
+            UnknownInput::Format { found, .. } => {
+                format!("Stile does not recognise the format of the file: {found}.")
+            }
+        })
+    }
+
+    /// Returns what an import would store. The last answer is kept.
+    pub fn preview(
+        &self,
+        (services, caller): (&RecordService, &Principal),
+        order: &ImportOrder,
+        now: Instant,
+    ) -> Previewed {
+        // Whoever loads the page twice waits for the first answer.
+        let mut kept = lock(&self.previewed);
+        if let Some((_, previewed)) = kept.as_ref().filter(|(of, _)| of.is_same(order)) {
+            return Arc::clone(previewed);
+        }
+        let previewed = self.input().and_then(|input| {
+            let import = import((services, caller), order, now);
+            let previewed = import.preview(&[input], PREVIEW_ROWS, &mut |_| ());
+            previewed.map_err(|error| self.without_path(&told(&error)))
+        });
+        let previewed = Arc::new(previewed);
+        *kept = Some((order.clone(), Arc::clone(&previewed)));
+        previewed
+    }
+
+    fn start(
+        self: &Arc<Self>,
+        (services, caller): (RecordService, Principal),
+        order: ImportOrder,
+        now: Instant,
+        place: OwnedSemaphorePermit,
+    ) -> Result<(), String> {
+        let input = self.input()?;
+        {
+            let mut stage = lock(&self.stage);
+            if !matches!(*stage, Stage::Waiting) {
+                return Err("The import of this file has begun already.".to_owned());
+            }
+            *stage = Stage::Running(ImportProgress { storing: false, bytes: 0, total: self.bytes });
+        }
+        let upload = Arc::clone(self);
+        let work = move || {
+            let run = || upload.run((&services, &caller), &order, &input, now);
+            // A bug in an importer ends this import and is told.
+            let ran = std::panic::catch_unwind(AssertUnwindSafe(run));
+            let ended = ran.unwrap_or_else(|_| EndedImport {
+                target: order.target.clone(),
+                report: ImportReport::default(),
+                error: Some("The import failed. Its batches before that are stored.".to_owned()),
+            });
+            if ended.error.is_none() {
+                lock(&upload.file).take();
+            }
+            *lock(&upload.stage) = Stage::Ended(Arc::new(ended));
+            drop(place);
+        };
+        std::thread::Builder::new().name("page import".to_owned()).spawn(work).map(drop).map_err(
+            |error| {
+                *lock(&self.stage) = Stage::Waiting;
+                format!("The import could not begin: {error}.")
+            },
+        )
+    }
+
+    fn run(
+        &self,
+        owned: (&RecordService, &Principal),
+        order: &ImportOrder,
+        input: &ImportInput,
+        now: Instant,
+    ) -> EndedImport {
+        let reader = text_reader().ok();
+        let import = Import { text_reader: reader.as_ref(), ..import(owned, order, now) };
+        let imported = import.run(std::slice::from_ref(input), &mut |progress| {
+            *lock(&self.stage) = Stage::Running(progress);
+        });
+        let target = order.target.clone();
+        match imported {
+            Ok(report) => EndedImport { target, report, error: None },
+            Err(stopped) => {
+                let StoppedImport { error, report } = *stopped;
+                EndedImport { target, report, error: Some(self.without_path(&told(&error))) }
+            }
+        }
+    }
+}
+
+/// Returns the import of an order, as `stile import` makes it.
+fn import<'a>(
+    (services, caller): (&'a RecordService, &'a Principal),
+    order: &'a ImportOrder,
+    now: Instant,
+) -> Import<'a> {
+    Import {
+        services,
+        caller,
+        target: &order.target,
+        key: &[],
+        reading: &order.reading,
+        bad_rows: BadRowPolicy::Skip,
+        now,
+        text_reader: None,
+        on_rejected: None,
+    }
+}
+
+/// Says why an import stops, for a person without a command line.
+fn told(error: &ImportError) -> String {
+    match error {
+        ImportError::OpenDates { dates, .. } => format!(
+            "The dates in {}, such as {}, can have the day or the month first, and no date in the \
+             file shows which. Choose one below.",
+            dates.column, dates.example
+        ),
+        ImportError::OtherKey { declared } => format!(
+            "The key of this stream is {declared}, and cannot change while it has records. Choose \
+             another stream."
+        ),
+        other => format!("{other}."),
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns a name for a connection that the name of a file proposes: `bank-2026` for
+/// `Bank 2026.csv`.
+pub fn proposed_connection(file_name: &str) -> String {
+    let stem = Path::new(file_name).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let kept = |character: char| match character.to_ascii_lowercase() {
+        lower @ ('a'..='z' | '0'..='9' | '_') => lower,
+        _ => '-',
+    };
+    let name: String = stem.chars().map(kept).collect();
+    let parts: Vec<&str> = name.split('-').filter(|part| !part.is_empty()).collect();
+    let mut name = parts.join("-");
+    name.truncate(40);
+    if name.is_empty() { "imported".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use stile_domain::records::identifiers::SourceName;
+    use stile_store::state::StateDir;
+
+    use super::*;
+
+    fn sender(name: &str) -> Neighbour {
+        Neighbour::stranger(name, name)
+    }
+
+    fn staged(uploads: &Arc<Uploads>, session: SecretDigest, name: &str) {
+        let mut incoming = uploads.begin(name).unwrap();
+        incoming.write(b"a,b\n1,2\n").unwrap();
+        let room = uploads.room(&sender(name), 8).unwrap();
+        uploads.put(session, incoming.finish().unwrap(), room);
+    }
+
+    #[tokio::test]
+    async fn a_file_is_one_session_s_and_is_gone_after_an_hour() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        let uploads = Uploads::new(UploadFolder::open(&state).unwrap());
+        staged(&uploads, [1; 32], "one.csv");
+        staged(&uploads, [2; 32], "two.csv");
+        let name = |session| uploads.of(&session).map(|upload| upload.name().to_owned());
+        assert_eq!(name([1; 32]).as_deref(), Some("one.csv"));
+        assert_eq!(name([3; 32]), None);
+        let path = uploads.of(&[1; 32]).unwrap().path.clone();
+        // Another file takes its place.
+        staged(&uploads, [1; 32], "three.csv");
+        assert!(!path.exists());
+        uploads.sweep(Moment::now() + UPLOAD_LIFE);
+        assert_eq!((name([1; 32]), name([2; 32])), (None, None));
+    }
+
+    #[test]
+    fn all_files_count_against_one_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        let uploads = Uploads::new(UploadFolder::open(&state).unwrap());
+        let mut held = Vec::new();
+        let mut refused = 0;
+        for number in 0..20 {
+            match uploads.room(&sender("ann"), MAX_UPLOAD_BYTES) {
+                Ok(room) => held.push(room),
+                Err(_) => refused += number.min(1),
+            }
+        }
+        assert!(held.len() <= 3 && refused > 0, "{}", held.len());
+        assert!(uploads.room(&sender("bob"), MAX_UPLOAD_BYTES).is_ok(), "another person has room");
+    }
+
+    #[test]
+    fn the_name_of_a_file_proposes_a_connection() {
+        for (file, expected) in
+            [("Bank 2026.csv", "bank-2026"), ("é.csv", "imported"), ("_x.json", "_x")]
+        {
+            assert_eq!(proposed_connection(file), expected);
+        }
+        let long = proposed_connection(&format!("-{}", "a b".repeat(100)));
+        assert!(SourceName::parse(&long).is_ok(), "{long}");
+    }
+}

@@ -1,0 +1,119 @@
+//! What an import found and did, in sentences. The command line and the owner's page add what to do
+//! about it, each in its own terms.
+
+use stile_domain::unseen::shown_start;
+use stile_import::importer::ImportTarget;
+use stile_import::report::{BadRow, ImportReport, MisfitValues};
+
+/// How much of a field's name a line shows, in characters.
+const NAME_CHARS: usize = 64;
+
+/// Names a number of attachments: `1 attachment`.
+fn attachments(count: u64) -> String {
+    format!("{count} attachment{}", if count == 1 { "" } else { "s" })
+}
+
+/// Returns a row that could not be stored, with its place.
+pub fn bad_row(bad: &BadRow) -> String {
+    format!("{}:{}: {} ({})", bad.file, bad.line, bad.reason, bad.code)
+}
+
+/// Returns how many rows could not be stored beside those that a report lists; `None` if it lists
+/// all.
+pub fn unlisted_bad_rows(report: &ImportReport) -> Option<String> {
+    let unlisted = report.bad_rows.saturating_sub(report.bad.len() as u64);
+    (unlisted > 0).then(|| format!("and {unlisted} more bad rows"))
+}
+
+/// Returns what was done: `added 3, changed 0, unchanged 1, bad 0`.
+pub fn counts(report: &ImportReport) -> String {
+    let ImportReport { added, changed, unchanged, bad_rows, .. } = report;
+    format!("added {added}, changed {changed}, unchanged {unchanged}, bad {bad_rows}")
+}
+
+/// Says what became of attached documents and of broken characters, a line for each.
+pub fn attached(report: &ImportReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    if report.texts_read > 0 {
+        lines.push(format!("read the text of {}", attachments(report.texts_read)));
+    }
+    let unread = &report.unread;
+    for (count, reason) in [
+        (unread.damaged, "damaged or encrypted"),
+        (unread.too_large, "too large or too much work to read"),
+        (unread.without_text, "without text, such as scanned pages"),
+    ] {
+        if count > 0 {
+            lines.push(format!(
+                "did not read the text of {}, {reason}: names are searched, and bytes are stored",
+                attachments(count)
+            ));
+        }
+    }
+    lines
+}
+
+/// Says that the stream has no field for the texts of attachments; `None` if it lacks none.
+pub fn without_text_field(report: &ImportReport) -> Option<String> {
+    (report.undeclared_texts > 0).then(|| {
+        format!(
+            "did not read the text of {}, since the stream was declared before there was a field \
+             for it",
+            attachments(report.undeclared_texts)
+        )
+    })
+}
+
+/// Says how many broken characters were replaced; `None` if none was.
+pub fn replaced(report: &ImportReport) -> Option<String> {
+    (report.replaced > 0).then(|| {
+        format!("{} broken characters (half of a surrogate pair) became U+FFFD", report.replaced)
+    })
+}
+
+/// Says which values are of another type than the stream declares, and which fields were added to
+/// it, a line for each.
+pub fn misfits(report: &ImportReport) -> Vec<String> {
+    let mut lines: Vec<String> = report.misfits.iter().map(misfit).collect();
+    if !report.added_fields.is_empty() {
+        let added = list(&mut report.added_fields.iter());
+        lines.push(format!("The stream now declares {added} too"));
+    }
+    lines
+}
+
+fn misfit((name, found): (&String, &MisfitValues)) -> String {
+    let MisfitValues { declared, rows, example, file, line } = found;
+    let (values, are) = if *rows == 1 { ("1 value", "is") } else { ("values", "are") };
+    let count = if *rows == 1 { String::new() } else { format!("{rows} ") };
+    format!(
+        "{count}{values} of `{}` {are} not {declared}, as the stream declares it, such as \
+         \"{example}\" in {file}:{line}. Sums and ranges leave such values out",
+        shown_start(name, NAME_CHARS)
+    )
+}
+
+/// Says which fields the stream does not declare; `None` if it declares all.
+pub fn undeclared(target: &ImportTarget, report: &ImportReport) -> Option<String> {
+    let ImportTarget { connection, stream } = target;
+    (!report.undeclared.is_empty()).then(|| {
+        format!(
+            "The stream `{stream}` of `{connection}` does not declare {}: only you see these \
+             fields.",
+            list(&mut report.undeclared.keys())
+        )
+    })
+}
+
+fn list(names: &mut dyn Iterator<Item = &String>) -> String {
+    let names: Vec<String> =
+        names.map(|name| format!("`{}`", shown_start(name, NAME_CHARS))).collect();
+    names.join(", ")
+}
+
+/// Says that a stream is new and declared; the reasons are in the report. `None` if it was there.
+pub fn declared(target: &ImportTarget, report: &ImportReport) -> Option<String> {
+    let ImportTarget { connection, stream } = target;
+    (!report.declared_because.is_empty())
+        .then(|| format!("The stream `{stream}` of `{connection}` is new and now declared:"))
+}

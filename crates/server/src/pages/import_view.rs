@@ -1,0 +1,372 @@
+//! What the page that imports a file shows: a form for a file, a preview of it, how far its import
+//! is, or what the import did.
+
+use std::sync::Arc;
+
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+use stile_domain::unseen::{shown, shown_start};
+use stile_import::importer::ImportTarget;
+use stile_import::report::{ImportProgress, ImportReport};
+
+use super::files_page::size;
+use super::frame::{
+    CONNECT_PATH, FORGET_IMPORT_PATH, IMPORT_PATH, IMPORT_PROGRESS_PATH, STORE_IMPORT_PATH,
+    csrf_field,
+};
+use crate::owner_imports::uploads::{EndedImport, MAX_UPLOAD_BYTES, Previewed, Upload};
+use crate::owner_imports::words;
+use crate::sign_in::record_sample::shown_record;
+
+/// The most lines of one kind that the page shows, and the most characters of one.
+const MAX_LINES: usize = 60;
+const MAX_LINE: usize = 300;
+/// The most fields of a row that a preview shows.
+const MAX_FIELDS: usize = 40;
+/// How dates can be spelled, and numbers: the value of the form and its words.
+const DATES: [(&str, &str); 3] =
+    [("", "as the file shows"), ("day-first", "the day first"), ("month-first", "the month first")];
+const DECIMALS: [(&str, &str); 3] =
+    [("", "as the file shows"), ("point", "a point, as in 1.50"), ("comma", "a comma, as in 1,50")];
+
+/// What the owner chose of an import.
+#[derive(Clone, Debug)]
+pub(super) struct ChosenOrder {
+    pub(super) connection: String,
+    pub(super) stream: String,
+    pub(super) dates: String,
+    pub(super) decimal: String,
+    /// Whether fields that the stream lacks are declared.
+    pub(super) adds_fields: bool,
+}
+
+/// What the page is about.
+pub(super) enum Shown<'a> {
+    /// No file was sent.
+    Nothing,
+    /// A file waits: what it would become, or why that cannot be said.
+    Preview(&'a Upload, ChosenOrder, Result<(ImportTarget, Previewed), String>),
+    /// Its import runs.
+    Running(&'a Upload, ImportProgress),
+    /// Its import has ended.
+    Ended(&'a Upload, Arc<EndedImport>),
+}
+
+/// The page.
+pub(super) struct ImportView<'a> {
+    pub(super) csrf_token: &'a str,
+    pub(super) shown: Shown<'a>,
+}
+
+impl ImportView<'_> {
+    /// Returns the content of the page.
+    pub(super) fn markup(&self) -> Markup {
+        html! {
+            h1 { "Import" }
+            @match &self.shown {
+                Shown::Nothing => { (self.sending()) }
+                Shown::Preview(upload, chosen, previewed) => {
+                    (file(upload))
+                    (self.preview(upload, chosen, previewed))
+                    (self.forgetting("Remove this file"))
+                }
+                Shown::Running(upload, progress) => {
+                    (file(upload))
+                    div id="import-progress" class="card" data-progress=(IMPORT_PROGRESS_PATH) {
+                        (progress_markup(*progress))
+                    }
+                    p class="links" { a href=(IMPORT_PATH) { "Look again" } }
+                    p class="muted" {
+                        "You may leave this page. Rows are stored in whole batches. If the server \
+                         stops, send the file again: no row is stored a second time."
+                    }
+                }
+                Shown::Ended(upload, ended) => {
+                    (file(upload))
+                    (ended_import(upload, ended))
+                    (self.forgetting("Import another file"))
+                }
+            }
+        }
+    }
+
+    fn sending(&self) -> Markup {
+        html! {
+            p {
+                "An export of a bank, a mailbox, chats, a calendar, contacts or notes becomes \
+                 records, which you can grant to clients field by field. You see first what the \
+                 rows become."
+            }
+            form class="drop" method="post" action=(IMPORT_PATH) enctype="multipart/form-data"
+                data-drop="file"
+            {
+                (csrf_field(self.csrf_token))
+                label for="file" { "File" span class="drop-here" hidden { ", or drop one here" } }
+                input id="file" name="file" type="file" required;
+                div class="actions" { button { "Send it and look" } }
+            }
+            p class="muted" {
+                "At most " (MAX_UPLOAD_BYTES >> 20) " MB. Only this browser sees the file. It is \
+                 removed when it is imported, after an hour, and when the server stops. "
+                code { "stile import" } " takes larger files, folders, and what "
+                code { "stile export" } " wrote."
+            }
+            p class="links" { a href=(CONNECT_PATH) { "Let a program import" } }
+        }
+    }
+
+    fn preview(
+        &self,
+        upload: &Upload,
+        chosen: &ChosenOrder,
+        previewed: &Result<(ImportTarget, Previewed), String>,
+    ) -> Markup {
+        html! {
+            @match previewed {
+                Err(why) => p class="warning" role="alert" { (said(why)) },
+                Ok((target, previewed)) => {
+                    @match previewed.as_ref() {
+                        Err(why) => p class="warning" role="alert" { (said(why)) },
+                        Ok(preview) => {
+                            (findings(upload, target, &preview.report))
+                            (rows(&preview.rows))
+                            (self.storing(upload, chosen))
+                        }
+                    }
+                }
+            }
+            (choices(chosen))
+        }
+    }
+
+    fn storing(&self, upload: &Upload, chosen: &ChosenOrder) -> Markup {
+        html! {
+            form method="post" action=(STORE_IMPORT_PATH) {
+                (csrf_field(self.csrf_token))
+                input type="hidden" name="upload" value=(upload.number);
+                @for (name, value) in [
+                    ("connection", &chosen.connection), ("stream", &chosen.stream),
+                    ("dates", &chosen.dates), ("decimal", &chosen.decimal),
+                ] {
+                    input type="hidden" name=(name) value=(value);
+                }
+                @if chosen.adds_fields { input type="hidden" name="add-fields" value="on"; }
+                div class="actions" { button { "Store all rows" } }
+                p class="muted" {
+                    "Nothing is stored yet. A row with the key of a stored record replaces it."
+                }
+            }
+        }
+    }
+
+    fn forgetting(&self, label: &str) -> Markup {
+        html! {
+            form method="post" action=(FORGET_IMPORT_PATH) {
+                (csrf_field(self.csrf_token))
+                div class="actions" { button class="plain" { (label) } }
+            }
+        }
+    }
+}
+
+fn file(upload: &Upload) -> Markup {
+    html! {
+        p { "The file " strong { bdi { (shown(upload.name())) } } ", " (size(upload.bytes)) "." }
+    }
+}
+
+/// Returns the form with which the owner looks at the preview again.
+fn choices(chosen: &ChosenOrder) -> Markup {
+    let name = |id: &str, label: &str, value: &str| {
+        html! {
+            div {
+                label for=(id) { (label) }
+                input id=(id) name=(id) value=(value) required maxlength="64" autocomplete="off";
+            }
+        }
+    };
+    let choice = |id: &str, label: &str, all: [(&str, &str); 3], value: &str| {
+        html! {
+            div {
+                label for=(id) { (label) }
+                select id=(id) name=(id) {
+                    @for (word, words) in all {
+                        option value=(word) selected[word == value] { (words) }
+                    }
+                }
+            }
+        }
+    };
+    html! {
+        section class="card" aria-labelledby="choices" {
+            h2 id="choices" { "Where they go, and how they are read" }
+            form class="filter" method="get" action=(IMPORT_PATH) {
+                (name("connection", "Where the rows come from", &chosen.connection))
+                (name("stream", "What they are", &chosen.stream))
+                (choice("dates", "Dates have", DATES, &chosen.dates))
+                (choice("decimal", "Numbers have", DECIMALS, &chosen.decimal))
+                div {
+                    label class="choice" for="add-fields" {
+                        input type="checkbox" id="add-fields" name="add-fields" value="on"
+                            checked[chosen.adds_fields];
+                        span { "Declare fields that the stream lacks" }
+                    }
+                }
+                div class="actions" { button class="plain" { "Look again" } }
+            }
+        }
+    }
+}
+
+/// Shows how the file is read, what the columns became and why, and what does not fit.
+fn findings(upload: &Upload, target: &ImportTarget, report: &ImportReport) -> Markup {
+    let read: Vec<String> = report.read_as.iter().map(|line| upload.without_path(line)).collect();
+    html! {
+        @if !read.is_empty() {
+            h2 { "How it is read" }
+            (lines(&read))
+        }
+        @if let Some(declared) = words::declared(target, report) {
+            h2 { "What each field becomes, and why" }
+            p { (said(&declared.replace("and now declared", "and will be declared"))) }
+            (lines(&report.declared_because))
+        } @else {
+            p {
+                "The stream " bdi { (target.stream.as_str()) } " of "
+                bdi { (target.connection.as_str()) }
+                " is there already, and keeps what it declares."
+            }
+        }
+        (misfits(upload, target, report))
+        (bad_rows(upload, report))
+    }
+}
+
+fn misfits(upload: &Upload, target: &ImportTarget, report: &ImportReport) -> Markup {
+    let mut said: Vec<String> =
+        words::misfits(report).iter().map(|line| upload.without_path(line)).collect();
+    said.extend(
+        words::undeclared(target, report).map(|lacking| {
+            format!("{lacking} To declare them, import again with the tick for that.")
+        }),
+    );
+    html! {
+        @if !said.is_empty() {
+            h2 { "What does not fit" }
+            (lines(&said))
+        }
+    }
+}
+
+fn bad_rows(upload: &Upload, report: &ImportReport) -> Markup {
+    let mut said: Vec<String> = report
+        .bad
+        .iter()
+        .take(MAX_LINES)
+        .map(|bad| upload.without_path(&words::bad_row(bad)))
+        .collect();
+    let unlisted = report.bad_rows.saturating_sub(said.len() as u64);
+    if unlisted > 0 {
+        said.push(format!("and {unlisted} more bad rows"));
+    }
+    html! {
+        @if !said.is_empty() {
+            h2 { "Rows that cannot be stored" }
+            (lines(&said))
+        }
+    }
+}
+
+/// Shows the first rows as they will be stored.
+fn rows(rows: &[String]) -> Markup {
+    let parsed: Vec<Map<String, Value>> =
+        rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect();
+    html! {
+        h2 { "The first rows, as they will be stored" }
+        @if parsed.is_empty() { p class="empty" { "There are no rows." } }
+        @for row in &parsed {
+            (shown_record(row.iter().take(MAX_FIELDS)))
+            @if row.len() > MAX_FIELDS {
+                p class="muted" { "And " (row.len() - MAX_FIELDS) " more fields." }
+            }
+        }
+    }
+}
+
+/// Shows how far an import is.
+pub(super) fn progress_markup(progress: ImportProgress) -> Markup {
+    let ImportProgress { storing, bytes, total } = progress;
+    let done = bytes.min(total);
+    let percent = (done * 100).checked_div(total).unwrap_or(100);
+    let action = if storing { "Storing" } else { "Reading" };
+    html! {
+        label for="bar" { (action) ": " (percent) "% of " (size(total)) }
+        progress id="bar" max=(total.max(1)) value=(done) { (percent) "%" }
+    }
+}
+
+/// Shows what an import did.
+fn ended_import(upload: &Upload, ended: &EndedImport) -> Markup {
+    let EndedImport { target, report, error } = ended;
+    let attached = words::attached(report).into_iter().chain(words::without_text_field(report));
+    let attached: Vec<String> = attached.chain(words::replaced(report)).collect();
+    html! {
+        @match error {
+            Some(why) => {
+                p class="warning" role="alert" { (said(why)) }
+                p {
+                    "Before that: " (words::counts(report))
+                    ". Send the file again to go on from there."
+                }
+            }
+            None => p class="notice" role="status" {
+                "Stored in " bdi { (target.stream.as_str()) } " of "
+                bdi { (target.connection.as_str()) } ": " (words::counts(report)) "."
+            },
+        }
+        @if let Some(declared) = words::declared(target, report) {
+            p { (said(&declared)) }
+            (lines(&report.declared_because))
+        }
+        (lines(&attached))
+        (misfits(upload, target, report))
+        (bad_rows(upload, report))
+    }
+}
+
+fn lines(all: &[String]) -> Markup {
+    html! {
+        @if !all.is_empty() {
+            ul class="plan" { @for line in all.iter().take(MAX_LINES) { li { (said(line)) } } }
+        }
+        @if all.len() > MAX_LINES { p class="muted" { "And " (all.len() - MAX_LINES) " more." } }
+    }
+}
+
+/// Shows a sentence that has words of the file in it.
+fn said(text: &str) -> Markup {
+    html! { (shown_start(text, MAX_LINE)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_file_are_text() {
+        let row = r#"{"<b>":"<script>\u202e","amount":4.5}"#.to_owned();
+        let page = rows(&[row]).into_string();
+        assert!(page.contains("&lt;script&gt;\\u{202e}") && !page.contains("<b>"), "{page}");
+        assert!(rows(&[]).into_string().contains("no rows"));
+    }
+
+    #[test]
+    fn progress_never_passes_its_end() {
+        let at = |bytes, total| {
+            let progress = ImportProgress { storing: true, bytes, total };
+            progress_markup(progress).into_string()
+        };
+        assert!(at(5, 10).contains("Storing: 50%"));
+        assert!(at(50, 10).contains("100%") && at(0, 0).contains("max=\"1\""));
+    }
+}

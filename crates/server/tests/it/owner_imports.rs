@@ -1,0 +1,289 @@
+//! Records on the owner's page: an import of a file that was sent, a grant that was chosen, and a
+//! backup.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use stile_testkit::client::Reply;
+
+use crate::sign_in_kit::{Browser, Place, fetch, form_to, location, text_of};
+
+/// An account of which each row has a date, and one row is broken.
+const ACCOUNT: &str = "id,booked,amount,iban\n\
+                       1,2026-01-15,4.50,XX00 1234\n\
+                       2,2026-02-20,7.25,XX00 5678\n\
+                       3,2026-03-25,9.00,XX00 9999\n";
+
+impl Place {
+    fn of(&self, path: &str) -> String {
+        format!("{}{path}", self.url().replace("/mcp", ""))
+    }
+
+    /// Returns how many files wait in the state folder.
+    fn waiting_files(&self) -> usize {
+        let Ok(processes) = std::fs::read_dir(self.rig.state.join("uploads")) else { return 0 };
+        let folders = processes.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+        folders.map(|folder| folder.read_dir().unwrap().count()).sum()
+    }
+}
+
+fn csrf(page: &Reply) -> String {
+    let form = form_to(page, "/sign-out");
+    form.fields.into_iter().find(|(name, _)| name == "csrf").unwrap().1
+}
+
+/// Sends a file with the form of the page.
+fn send_file(browser: &mut Browser, place: &Place, name: &str, content: &str) -> Reply {
+    let csrf = csrf(&browser.get(&place.of("/owner/import")));
+    browser.send_file(&place.of("/owner/import"), &[("csrf", &csrf)], (name, content))
+}
+
+/// Sends a form of a page, with these fields changed.
+fn send(
+    browser: &mut Browser,
+    place: &Place,
+    page: &Reply,
+    action: &str,
+    changes: &[(&str, &str)],
+) -> Reply {
+    let mut fields = form_to(page, action).fields;
+    for (name, value) in changes {
+        fields.retain(|(known, _)| known != name);
+        fields.push(((*name).to_owned(), (*value).to_owned()));
+    }
+    let fields: Vec<(&str, &str)> =
+        fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    browser.post(&place.of(action), &fields)
+}
+
+/// Loads the page of the import until it has ended.
+fn ended_import(browser: &mut Browser, place: &Place) -> String {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let page = text_of(&browser.get(&place.of("/owner/import")));
+        if !page.contains("data-progress") {
+            return page;
+        }
+        assert!(Instant::now() < until, "{page}");
+        std::thread::yield_now();
+    }
+}
+
+/// Stores the account as the stream `rows` of `bank`.
+fn store_account(browser: &mut Browser, place: &Place) {
+    assert_eq!(send_file(browser, place, "bank.csv", ACCOUNT).status, 303);
+    let page = browser.get(&place.of("/owner/import?connection=bank&stream=rows"));
+    assert_eq!(send(browser, place, &page, "/owner/import/store", &[]).status, 303);
+    let ended = ended_import(browser, place);
+    assert!(ended.contains("added 3, changed 0, unchanged 0, bad 0"), "{ended}");
+}
+
+#[test]
+fn owner_import_a_file_is_shown_as_it_will_be_stored_and_then_stored() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    let sent = send_file(&mut owner, &place, "Bank 2026.csv", ACCOUNT);
+    assert_eq!((sent.status, location(&sent)), (303, Some("/owner/import")), "{sent:?}");
+    assert_eq!(place.waiting_files(), 1);
+    // The preview stores nothing, and proposes names.
+    let page = text_of(&owner.get(&place.of("/owner/import")));
+    assert!(page.contains("Bank 2026.csv") && page.contains("XX00 1234"), "{page}");
+    assert!(page.contains("value=\"bank-2026\"") && page.contains("value=\"records\""), "{page}");
+    assert!(page.contains("`id` is the key"), "what each field becomes, and why: {page}");
+    let state = place.rig.state.display().to_string();
+    assert!(!page.contains(&state), "no path of the machine: {page}");
+    assert_eq!(place.stile(&["streams", "--json"]).trim(), "[]");
+
+    // The same words as those of the command.
+    let file = place.rig.state.parent().unwrap().join("Bank 2026.csv");
+    std::fs::write(&file, ACCOUNT).unwrap();
+    let arguments = ["import", "--preview", "--connection", "bank", "--stream", "rows"];
+    let mut command = place.rig.command(&arguments);
+    let output = command.arg("--state").arg(&place.rig.state).arg(&file).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let reason = told.lines().find(|line| line.contains("`id` is the key")).unwrap().trim();
+    assert!(page.contains(&reason.replace('"', "&quot;")), "{reason} in {page}");
+
+    let page = owner.get(&place.of("/owner/import?connection=bank&stream=rows"));
+    let stored = send(&mut owner, &place, &page, "/owner/import/store", &[]);
+    assert_eq!(stored.status, 303, "{}", text_of(&stored));
+    let ended = ended_import(&mut owner, &place);
+    assert!(ended.contains("added 3, changed 0, unchanged 0, bad 0"), "{ended}");
+    assert_eq!(place.waiting_files(), 0, "an imported file is removed");
+    let streams: Value = serde_json::from_str(&place.stile(&["streams", "--json"])).unwrap();
+    assert_eq!(streams[0]["stream"], "rows", "{streams}");
+    // Another file begins anew, and the same rows are not stored twice.
+    let page = owner.get(&place.of("/owner/import"));
+    assert_eq!(send(&mut owner, &place, &page, "/owner/import/forget", &[]).status, 303);
+    send_file(&mut owner, &place, "again.csv", ACCOUNT);
+    let page = owner.get(&place.of("/owner/import?connection=bank&stream=rows"));
+    assert!(text_of(&page).contains("is there already"), "{}", text_of(&page));
+    send(&mut owner, &place, &page, "/owner/import/store", &[]);
+    let ended = ended_import(&mut owner, &place);
+    assert!(ended.contains("added 0, changed 0, unchanged 3, bad 0"), "{ended}");
+}
+
+#[test]
+fn owner_import_takes_no_file_without_the_token_of_its_form_and_shows_it_to_one_session() {
+    let place = Place::new();
+    let (mut owner, mut other) = (place.signed_in_browser(), place.signed_in_browser());
+    let url = place.of("/owner/import");
+    let foreign = csrf(&other.get(&url));
+    let file = ("bank.csv", ACCOUNT);
+    for fields in [vec![], vec![("csrf", "x")], vec![("csrf", foreign.as_str())]] {
+        assert_eq!(owner.send_file(&url, &fields, file).status, 403, "{fields:?}");
+    }
+    // Without a session, and with the token of an agent in its place.
+    let own = csrf(&owner.get(&url));
+    let mut visitor = Browser::default();
+    assert_eq!(visitor.send_file(&url, &[("csrf", &own)], file).status, 403);
+    let token = place.stile(&["token", "--owner", "--scope", "write:/"]);
+    let mut agent = Browser { cookies: vec![("stile".to_owned(), token.trim().to_owned())] };
+    assert_eq!(agent.send_file(&url, &[("csrf", &own)], file).status, 403);
+    assert_eq!(place.waiting_files(), 0, "nothing was stored");
+
+    assert_eq!(owner.send_file(&url, &[("csrf", &own)], file).status, 303);
+    let seen = text_of(&other.get(&url));
+    assert!(!seen.contains("bank.csv") && seen.contains("Send it and look"), "{seen}");
+    // A form of the other session stores nothing either.
+    let page = owner.get(&url);
+    let upload = form_to(&page, "/owner/import/store").fields;
+    let upload = upload.iter().find(|(name, _)| name == "upload").unwrap().1.clone();
+    let fields = [("csrf", foreign.as_str()), ("upload", upload.as_str())];
+    assert_eq!(other.post(&place.of("/owner/import/store"), &fields).status, 409);
+    // What is no file of a known format is said, and what is no file at all.
+    send_file(&mut owner, &place, "photo.bin", "\u{1}\u{2}\u{3}");
+    let page = text_of(&owner.get(&url));
+    assert!(page.contains("does not recognise") && !page.contains("Store all rows"), "{page}");
+    assert_eq!(send_file(&mut owner, &place, "", "").status, 400);
+    // A restart removes what waits.
+    let place = place.restarted_after(|| ());
+    assert_eq!(place.waiting_files(), 0);
+}
+
+#[test]
+fn owner_import_refuses_a_file_that_is_too_large_before_it_arrives() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    let csrf = csrf(&owner.get(&place.of("/owner/import")));
+    let cookie = format!("{}={}", owner.cookies[0].0, owner.cookies[0].1);
+    let mut stream = TcpStream::connect(place.server.address).unwrap();
+    let head = format!(
+        "POST /owner/import HTTP/1.1\r\nHost: {}\r\nCookie: {cookie}\r\nContent-Length: {}\r\n\
+         Content-Type: multipart/form-data; boundary=b\r\n\r\n--b\r\nContent-Disposition: \
+         form-data; name=\"csrf\"\r\n\r\n{csrf}\r\n",
+        place.server.address,
+        300_u64 << 20
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    let mut piece = [0; 4096];
+    while !answer.contains("256 MB") {
+        let count = stream.read(&mut piece).unwrap();
+        assert!(count > 0, "{answer}");
+        answer.push_str(&String::from_utf8_lossy(&piece[..count]));
+    }
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert_eq!(place.waiting_files(), 0);
+}
+
+#[test]
+fn owner_grant_is_made_by_choosing_and_shows_what_the_client_will_see() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    store_account(&mut owner, &place);
+    let streams = text_of(&owner.get(&place.of("/owner/grant")));
+    assert!(streams.contains("/owner/grant?connection=bank&amp;stream=rows"), "{streams}");
+    let page = owner.get(&place.of("/owner/grant?connection=bank&stream=rows"));
+    // The number of each field, by its name.
+    let html = text_of(&page);
+    let tick = |field: &str| {
+        let (before, _) = html.split_once(&format!("value=\"{field}\"")).unwrap();
+        before.rsplit_once("name=\"").unwrap().1.split('"').next().unwrap().to_owned()
+    };
+    let (amount, booked) = (tick("amount"), tick("booked"));
+    let chosen = [
+        (amount.as_str(), "amount"),
+        (booked.as_str(), "booked"),
+        ("client", "<i>budget"),
+        ("do", "show"),
+    ];
+    let shown = send(&mut owner, &place, &page, "/owner/grant", &chosen);
+    let html = text_of(&shown);
+    let (_, after) = html.split_once("It will see").unwrap_or_else(|| panic!("{html}"));
+    let (seen, hidden) = after.split_once("It will not see").unwrap();
+    assert!(seen.contains("9") && seen.contains("2026-03-25"), "{seen}");
+    assert!(!seen.contains("XX00") && hidden.contains("XX00 9999"), "{hidden}");
+    assert!(html.contains("amount, booked") && !html.contains("<i>"), "{html}");
+    assert_eq!(place.stile(&["grant", "list", "--json"]).trim(), "[]", "showing makes none");
+
+    let make = [chosen[0], chosen[1], chosen[2], ("do", "make"), ("duration", "7d")];
+    let made = send(&mut owner, &place, &page, "/owner/grant", &make);
+    let html = text_of(&made);
+    let (_, rest) = html.split_once("id=\"made-token\"").unwrap_or_else(|| panic!("{html}"));
+    let token = rest.split(['>', '<']).nth(1).unwrap().to_owned();
+    let bearer = format!("Bearer {token}");
+    let read = |path: &str| fetch("GET", &place.of(path), &[("Authorization", &bearer)], "");
+    let records = read("/v1/streams/rows/records").json();
+    assert_eq!(records["data"].as_array().unwrap().len(), 3, "{records}");
+    assert!(records["data"][0]["data"].get("amount").is_some(), "{records}");
+    assert!(!records.to_string().contains("XX00"), "{records}");
+
+    // The list of grants says the same sentence, and revokes it.
+    let clients = owner.get(&place.of("/owner/clients"));
+    let html = text_of(&clients);
+    assert!(html.contains("May see amount, booked") && !html.contains("<i>"), "{html}");
+    let revoked = send(&mut owner, &place, &clients, "/owner/clients/revoke-grant", &[]);
+    assert_eq!(location(&revoked), Some("/owner/clients?done=grant-revoked"));
+    assert_eq!(read("/v1/streams/rows/records").status, 403);
+}
+
+#[test]
+fn owner_grant_names_a_client_and_a_stream_that_is_there() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    store_account(&mut owner, &place);
+    let page = owner.get(&place.of("/owner/grant?connection=bank&stream=rows"));
+    for (wrong, status) in [
+        (("client", " "), 409),
+        (("since", "yesterday"), 409),
+        (("stream", "secrets"), 404),
+        (("connection", "elsewhere"), 404),
+    ] {
+        let fields = [("client", "budget"), ("do", "make"), wrong];
+        let refused = send(&mut owner, &place, &page, "/owner/grant", &fields);
+        assert_eq!(refused.status, status, "{wrong:?}");
+    }
+    assert_eq!(place.stile(&["grant", "list", "--json"]).trim(), "[]");
+}
+
+#[test]
+fn owner_backup_is_made_on_the_page_and_brings_the_state_back() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    store_account(&mut owner, &place);
+    send_file(&mut owner, &place, "waiting.csv", ACCOUNT);
+    let health = owner.get(&place.of("/owner/health"));
+    assert!(text_of(&health).contains("none was made with this state"), "{}", text_of(&health));
+    for _ in 0..3 {
+        let made = send(&mut owner, &place, &health, "/owner/health/backup", &[]);
+        assert_eq!(made.status, 200, "{}", text_of(&made));
+    }
+    let archives = place.rig.state.join("backups");
+    let archives: Vec<_> = archives.read_dir().unwrap().map(|it| it.unwrap().path()).collect();
+    assert!((1..=2).contains(&archives.len()), "{archives:?}");
+    let page = text_of(&owner.get(&place.of("/owner/health")));
+    assert!(page.contains("in the last 24 hours"), "{page}");
+
+    let restored = place.rig.state.parent().unwrap().join("restored");
+    let mut command = place.rig.command(&["restore-backup"]);
+    command.arg(&archives[0]).arg("--state").arg(&restored);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!restored.join("backups").exists() && !restored.join("uploads").exists());
+    let mut command = place.rig.command(&["streams", "--json"]);
+    let listed = command.arg("--state").arg(&restored).output().unwrap();
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("\"rows\""), "{listed:?}");
+}
