@@ -2,7 +2,8 @@
 //! encoded bytes. The guess decides what a preview looks like and nothing else: the whole text is
 //! read like any other.
 
-use stile_domain::records::encoded_text::CharacterSet;
+use super::encoded_text::CharacterSet;
+use super::is_letter;
 
 /// A run of at least so many characters of the base64 alphabet counts as encoded bytes, if it is as
 /// mixed as encoded bytes are.
@@ -11,13 +12,13 @@ const BASE64_RUN: usize = 256;
 const LINE: usize = 40;
 
 /// Returns the text before the first base64, or the whole text.
-pub(super) fn before_base64(text: &str) -> &str {
+pub fn before_base64(text: &str) -> &str {
     base64_start(text).and_then(|at| text.get(..at)).unwrap_or(text)
 }
 
 /// Returns where base64 begins: a long run of its alphabet, or lines of equal length, as mail wraps
 /// them.
-pub(super) fn base64_start(text: &str) -> Option<usize> {
+pub fn base64_start(text: &str) -> Option<usize> {
     if text.len() < BASE64_RUN {
         return None;
     }
@@ -171,7 +172,7 @@ impl Lines {
 }
 
 fn is_of_base64(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=')
+    is_letter(byte) || byte == b'='
 }
 
 #[cfg(test)]

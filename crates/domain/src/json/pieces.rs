@@ -7,7 +7,7 @@ use std::mem;
 
 /// A part of a JSON text. Names and texts come decoded, in one or more parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum JsonEvent<'t> {
+pub(crate) enum JsonEvent<'t> {
     /// An array or an object begins.
     Begin(Container),
     /// The innermost array or object ends.
@@ -24,7 +24,7 @@ pub(super) enum JsonEvent<'t> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Container {
+pub(crate) enum Container {
     Array,
     Object,
 }
@@ -41,7 +41,7 @@ enum Within {
 
 /// Reads JSON in pieces. A piece may end anywhere between two characters.
 #[derive(Debug, Default)]
-pub(super) struct JsonLexer {
+pub(crate) struct JsonLexer {
     open: Vec<Container>,
     /// Whether the next text is the name of a member.
     expects_name: bool,
@@ -61,7 +61,7 @@ struct Escape {
 impl JsonLexer {
     /// Reads the next piece. `report` gets each part and the offset in the piece at which the part
     /// ends, in bytes.
-    pub(super) fn feed(&mut self, piece: &str, report: &mut dyn FnMut(JsonEvent<'_>, usize)) {
+    pub(crate) fn feed(&mut self, piece: &str, report: &mut dyn FnMut(JsonEvent<'_>, usize)) {
         let mut at = 0;
         let mut run = 0;
         while let Some(&byte) = piece.as_bytes().get(at) {
@@ -110,7 +110,7 @@ impl JsonLexer {
     }
 
     /// Ends the JSON. Reports the end of a number that nothing follows.
-    pub(super) fn finish(&mut self, report: &mut dyn FnMut(JsonEvent<'_>, usize)) {
+    pub(crate) fn finish(&mut self, report: &mut dyn FnMut(JsonEvent<'_>, usize)) {
         if mem::take(&mut self.within) == Within::Scalar {
             report(JsonEvent::ScalarEnd, 0);
         }

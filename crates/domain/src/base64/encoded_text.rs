@@ -1,6 +1,8 @@
 //! Guesses that a whole text is bytes in base64: a data URI, one long run, or lines as mail wraps
 //! them. The guess says what a preview is of. The text stays a text.
 
+use super::{decoded_len, is_letter};
+
 /// What a text seems to encode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedText {
@@ -70,7 +72,7 @@ pub fn guess(head: &str, tail: &str, chars: u64) -> Option<EncodedText> {
             .or(shown.map(|(_, mime_type)| *mime_type))
             .unwrap_or("application/octet-stream")
             .to_owned(),
-        size_bytes: letters / 4 * 3 + letters % 4 * 3 / 4,
+        size_bytes: decoded_len(letters),
     })
 }
 
@@ -90,10 +92,6 @@ fn has_equal_lines(mut after: &str, end: &str, width: usize) -> bool {
 /// Counts the characters between lines of `width` that have `chars` characters together.
 fn line_breaks(chars: u64, width: u64, end: u64) -> u64 {
     chars.saturating_sub(1) / (width + end) * end
-}
-
-fn is_letter(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"+/-_".contains(&byte)
 }
 
 /// A set of ASCII characters.

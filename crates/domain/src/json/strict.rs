@@ -30,7 +30,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, BadJson> {
 
 /// Parses the object of a token or of a key set, with nothing after it. Its depth is limited only
 /// by `serde_json`, to 127 levels.
-pub(crate) fn parse_object(bytes: &[u8]) -> Option<Map<String, Value>> {
+pub fn parse_object(bytes: &[u8]) -> Option<Map<String, Value>> {
     match parse_to_depth(bytes, usize::MAX) {
         Ok(Value::Object(members)) => Some(members),
         _ => None,
