@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::behaviour::{Behaviour, Reply, Step};
+use super::behaviour::{Behaviour, Reply};
 use super::faults::{CANARY, CEILING, CHUNKED, chunks, good, head, nested, whole};
 
 /// Everything of which a note may come, or may not.
