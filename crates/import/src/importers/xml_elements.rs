@@ -7,13 +7,15 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
+use std::path::Path;
 use std::sync::Arc;
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
+use stile_store::files;
 
 use super::whole_file::ReadRow;
-use crate::importer::{ImportRows, LocatedRow, UnusableRow};
+use crate::importer::{ImportRow, ImportRows, LocatedRow, UnusableRow};
 
 /// The most bytes of one element with all that is in it.
 const MAX_ELEMENT_BYTES: u64 = 64 * 1024 * 1024;
@@ -179,10 +181,23 @@ impl<R: BufRead> ElementReader<R> {
 }
 
 /// What turns an element into rows.
-type ToRows = Box<dyn FnMut(&Element) -> Vec<Result<crate::importer::ImportRow, UnusableRow>>>;
+type ToRows = Box<dyn FnMut(&Element) -> Vec<Result<ImportRow, UnusableRow>>>;
+
+/// Opens a file, and makes rows of the elements with these names.
+///
+/// # Errors
+/// The file cannot be opened.
+pub(super) fn open(
+    path: &Path,
+    wanted: &'static [&'static str],
+    to_rows: impl FnMut(&Element) -> Vec<Result<ImportRow, UnusableRow>> + 'static,
+) -> io::Result<Box<dyn ImportRows>> {
+    let (file, source) = (path.display().to_string(), files::open(path)?.reader);
+    Ok(Box::new(ElementRows::new(file, source, wanted, Box::new(to_rows))))
+}
 
 /// The rows of the elements with certain names.
-pub(super) struct ElementRows<R> {
+struct ElementRows<R> {
     file: Arc<str>,
     elements: ElementReader<R>,
     to_rows: ToRows,
@@ -191,12 +206,7 @@ pub(super) struct ElementRows<R> {
 
 impl<R: BufRead> ElementRows<R> {
     /// Makes rows of the elements with these names.
-    pub(super) fn new(
-        file: String,
-        source: R,
-        wanted: &'static [&'static str],
-        to_rows: ToRows,
-    ) -> Self {
+    fn new(file: String, source: R, wanted: &'static [&'static str], to_rows: ToRows) -> Self {
         let elements = ElementReader::new(source, wanted);
         Self { file: file.into(), elements, to_rows, rows: VecDeque::new() }
     }
@@ -302,7 +312,7 @@ pub(super) mod tests {
     use stile_domain::records::value::FieldValue;
 
     use super::*;
-    use crate::importer::{ImportRow, ImportTarget, Importer};
+    use crate::importer::{ImportTarget, Importer};
     use crate::importers::{IMPORTERS, recognise};
     use crate::rig::rig;
 
