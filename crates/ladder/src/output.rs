@@ -2,9 +2,9 @@
 //!
 //! An answer has a text and a structure, and each is complete without the other. A type in each
 //! tool's file declares the structure: the output schema is derived from that type, and so is the
-//! JSON of an answer. Pages of lists are the exception: they have many small objects and are written
-//! as text within a budget of bytes, so their types lend their schema alone. The tests check every
-//! answer against its schema.
+//! JSON of an answer. Pages of lists are the exception: they have many small objects and are
+//! written as text within a budget of bytes, so their types lend their schema alone. The tests
+//! check every answer against its schema.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;

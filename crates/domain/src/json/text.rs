@@ -104,7 +104,7 @@ impl ObjectText {
         Self { bytes }
     }
 
-    /// Adds a member.
+    /// Adds a member with a value that serde serializes.
     pub fn put(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
         self.name(name);
         self.value(value);
@@ -151,7 +151,7 @@ impl ObjectText {
         self.bytes.len()
     }
 
-    /// Ends the object.
+    /// Ends the object, and returns it as compact JSON.
     pub fn finish(mut self) -> String {
         self.bytes.push(b'}');
         // Only texts are written.

@@ -2,8 +2,7 @@
 //!
 //! Every answer here holds [`CANARY`] wherever it has text of its own: in the body, in headers and
 //! in the words after the status. [`all_faults`] are the answers of which no note may come;
-//! [`all_oddities`](super::oddities::all_oddities) are those of which a careful reader may make a note, or may not, but from which
-//! nothing may leak and nothing may break.
+//! `super::oddities` has those of which one may come.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The unusual answers of which a careful reader may make a note, or may not, but from which nothing
-//! may leak and nothing may break.
+//! The unusual answers of which a careful reader may make a note, or may not, but from which
+//! nothing may leak and nothing may break.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The owner's session with the files of a space and their history, and the folder that it is about.
+//! The owner's session with the files of a space and their history, and which folder is meant.
 
 use std::path::PathBuf;
 use std::sync::Arc;

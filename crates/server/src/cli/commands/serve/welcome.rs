@@ -55,7 +55,7 @@ impl Welcome<'_> {
             let _ = writeln!(io::stderr(), "mint a token with: {command}");
             return;
         }
-        // Not before the server listens, so that a server that cannot listen leaves no token behind.
+        // Not before the server listens: a server that cannot listen leaves no token behind.
         let order = MintRequest {
             subject: self.user.to_owned(),
             scopes: [Scope::everything(Verb::Write)].into_iter().collect(),
