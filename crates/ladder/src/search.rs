@@ -441,7 +441,7 @@ impl PageItem for Hit {
         }
         let mut json = self.common_members(context, id, true)?;
         let mut fields: Vec<&str> = Vec::new();
-        let mut left = room.map(|room| room.saturating_sub(json.len() + OTHERS_BYTES));
+        let mut left = room.map(|room| room.saturating_sub(json.written_len() + OTHERS_BYTES));
         let mut more = None;
         for excerpt in &self.evidence_excerpts {
             let rest = excerpt.continuation(context, id)?;

@@ -146,8 +146,8 @@ impl ObjectText {
         self.bytes.push(b']');
     }
 
-    /// Returns the bytes that are written so far.
-    pub fn len(&self) -> usize {
+    /// Returns how many bytes are written so far.
+    pub fn written_len(&self) -> usize {
         self.bytes.len()
     }
 
