@@ -1,31 +1,38 @@
 //! Converts between Gregorian dates and day numbers, and scans and formats dates. No clock is read
 //! here.
 //!
-//! *Source*: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": `days_from_civil`,
-//! `civil_from_days`.
+//! `jiff` is the calendar. It has the years to 9999, and a stored time may lie beyond them; since
+//! the calendar repeats itself every 400 years, such a date is counted in an era that `jiff` has.
+
+use jiff::SignedDuration;
+use jiff::civil::Date;
+
+const EPOCH: Date = Date::constant(1970, 1, 1);
+/// The years after which the calendar repeats itself.
+const ERA_YEARS: i64 = 400;
+/// The days of these years.
+const ERA_DAYS: i64 = 146_097;
+
+/// Returns the days from 1970-01-01 to a date.
+pub(crate) fn day_number(date: Date) -> i64 {
+    date.duration_since(EPOCH).as_hours() / 24
+}
 
 /// Returns the days from 1970-01-01 to a date. A month or day past its end runs into the next one.
 pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let months = year * 12 + month - 1;
     let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
-    // Years begin in March here, so that the leap day is a year's last.
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+    let (era, year) = (year.div_euclid(ERA_YEARS), year.rem_euclid(ERA_YEARS));
+    // The first of a month of the years 0 to 399 is always a date.
+    let first = Date::new(year as i16, month as i8, 1).unwrap_or(EPOCH);
+    era * ERA_DAYS + day_number(first) + day - 1
 }
 
 /// Returns the year, month and day that lie `days` after 1970-01-01.
 pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+    let (era, day_of_era) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
+    let date = EPOCH.saturating_add(SignedDuration::from_hours(day_of_era * 24));
+    (era * ERA_YEARS + i64::from(date.year()), date.month().into(), date.day().into())
 }
 
 /// Formats a day and a second of that day as `2025-03-01T08:00:00`. A year outside 0000 to 9999 has

@@ -6,9 +6,7 @@
 //! path. A checksum makes a damaged cursor malformed; without one it could name a different
 //! position.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-
+use crate::base64;
 use crate::hash::ContentHash;
 use crate::path::SpacePath;
 
@@ -59,7 +57,7 @@ impl FileCursor {
         }
         let check = checksum(&bytes);
         bytes.extend(check);
-        URL_SAFE_NO_PAD.encode(bytes)
+        base64::url_safe(bytes)
     }
 
     /// Parses the text that [`FileCursor::encode`] returned for the same path.
@@ -77,7 +75,7 @@ impl FileCursor {
     /// # Errors
     /// As [`FileCursor::decode`]. Another way to read the file is a mismatch, too.
     pub fn decode_in(text: &str, path: &SpacePath, stated: &str) -> Result<Self, BadFileCursor> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| BadFileCursor::Malformed)?;
+        let bytes = base64::from_url_safe(text).ok_or(BadFileCursor::Malformed)?;
         let (body, check) = bytes.split_at_checked(LENGTH - 9).ok_or(BadFileCursor::Malformed)?;
         if bytes.len() != LENGTH || check != checksum(body) || body.first() != Some(&VERSION) {
             return Err(BadFileCursor::Malformed);

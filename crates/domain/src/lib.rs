@@ -6,6 +6,7 @@
 
 pub mod append_recovery;
 pub mod audit;
+pub mod base64;
 mod civil;
 pub mod client_file;
 pub mod document;
@@ -22,7 +23,7 @@ pub mod history;
 mod inline_schema;
 pub mod journal;
 pub mod journal_chain;
-pub mod json_string;
+pub mod json;
 pub mod limits;
 pub mod line_search;
 pub mod lines;

@@ -1,4 +1,6 @@
-//! Decodes bytes as text.
+//! Decodes bytes as text: parts of files at once, and whole files while they are read.
+
+pub mod file_encoding;
 
 use std::borrow::Cow;
 

@@ -10,7 +10,7 @@
 use std::io::{self, Write};
 
 use stile_domain::hash::hex;
-use stile_domain::json_string::escaped;
+use stile_domain::json::text::escaped;
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;

@@ -14,7 +14,7 @@ pub mod preset;
 
 pub mod attachment;
 pub mod attachment_text;
-mod charset;
+pub mod charset;
 pub mod exported_files;
 mod html;
 mod json_object;

@@ -5,7 +5,7 @@
 //! has more characters or tokens than bytes.
 
 use serde_json::{Map, Value as Json};
-use stile_domain::json_string;
+use stile_domain::json;
 
 use super::text_lines;
 
@@ -151,7 +151,7 @@ pub(super) fn members_len(members: &Map<String, Json>) -> usize {
 
 /// Returns the length of a text within a JSON string after [`text_lines::escape_line_breaks`].
 pub(super) fn escaped_len(text: &str) -> usize {
-    let json = json_string::escaped_len(text);
+    let json = json::text::escaped_len(text);
     if text.is_ascii() {
         return json;
     }
@@ -161,7 +161,7 @@ pub(super) fn escaped_len(text: &str) -> usize {
 
 fn escaped_char_len(c: char) -> usize {
     match u8::try_from(c) {
-        Ok(byte) if c.is_ascii() => 1 + usize::from(json_string::escape_len(byte)),
+        Ok(byte) if c.is_ascii() => 1 + usize::from(json::text::escape_len(byte)),
         _ if text_lines::is_line_break(c) => 6,
         _ => c.len_utf8(),
     }

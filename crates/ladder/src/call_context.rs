@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value as Json;
+use stile_domain::json::text::ObjectText;
 use stile_domain::permit::Principal;
 use stile_domain::records::handle::{Handle, RecordPart};
 use stile_domain::records::record_id::RecordId;
@@ -12,7 +13,7 @@ use stile_domain::tool_name::ShownTools;
 
 use super::budget::Budgets;
 use super::error::LadderError;
-use super::json_members::{ObjectText, json_object};
+use super::json_members::json_object;
 use super::port::{RecordServer, caller_name};
 use super::text_lines::{escape_line_breaks, next_call};
 

@@ -9,10 +9,12 @@
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
+use stile_domain::base64::encoded_text::EncodedText;
 use stile_domain::hash::hex;
+use stile_domain::json::text::ObjectText;
 use stile_domain::records::blob::BlobId;
-use stile_domain::records::encoded_text::EncodedText;
 use stile_domain::records::handle::{FieldRange, RecordPart, parse_digest};
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::DEFAULT_CHARS;
@@ -20,7 +22,7 @@ use stile_tools::answer::ResourceLink;
 
 use super::call_context::CallContext;
 use super::error::LadderError;
-use super::json_members::{ObjectText, present_members};
+use super::json_members::present_members;
 use super::record_view::{CutKind, FieldView, MoreFields};
 use super::text_lines;
 
@@ -66,7 +68,7 @@ enum ContinuationKind<'a> {
 /// The window with which a client reads the rest of a truncated field.
 pub(super) struct TextContinuation<'a> {
     pub(super) field: &'a str,
-    pub(super) status: &'static str,
+    pub(super) status: PreviewStatus,
     /// The scalar values shown, and the scalar values of the whole field.
     pub(super) shown: u64,
     pub(super) size: Option<u64>,
@@ -131,7 +133,7 @@ pub(super) fn of_field<'a>(
     }
     let onward = TextContinuation {
         field: &field.name,
-        status: "truncated",
+        status: PreviewStatus::Truncated,
         shown: cut.shown_chars,
         size: cut.size_chars,
         digest: cut.digest.as_deref(),
@@ -346,8 +348,10 @@ impl<'a> Continuation<'a> {
             ContinuationKind::Text(TextContinuation { field, status, .. }) => {
                 Some((*field, *status))
             }
-            ContinuationKind::Bytes(bytes) => Some((bytes.field.as_ref(), "binary-only")),
-            ContinuationKind::MoreBytes { field, .. } => Some((*field, "truncated")),
+            ContinuationKind::Bytes(bytes) => {
+                Some((bytes.field.as_ref(), PreviewStatus::BinaryOnly))
+            }
+            ContinuationKind::MoreBytes { field, .. } => Some((*field, PreviewStatus::Truncated)),
             ContinuationKind::More { .. } | ContinuationKind::Record => None,
         };
         if let Some((field, status)) = place {
@@ -358,7 +362,7 @@ impl<'a> Continuation<'a> {
                 json.put("record_id", key);
             }
             json.put("field_path", field);
-            json.put("preview_status", status);
+            json.put("preview_status", &status);
         }
         for (name, size) in self.sizes() {
             json.put_some(name, size.as_ref());
@@ -494,15 +498,15 @@ struct EntryShape {
     stream: Option<String>,
     record_id: Option<String>,
     field_path: String,
-    preview_status: PreviewStatusShape,
+    preview_status: PreviewStatus,
     read: Option<Map<String, Json>>,
     resource: Map<String, Json>,
 }
 
-#[derive(JsonSchema)]
+// How much of a field an answer shows.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "only the schema of the shape is used")]
-enum PreviewStatusShape {
+pub(super) enum PreviewStatus {
     Truncated,
     SnippetOnly,
     BinaryOnly,

@@ -1,11 +1,13 @@
 //! A document as `fetch` answers it: one JSON text, and the same as structure with links.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use stile_tools::answer::ResourceLink;
 
-use super::continuation::{self, LadderEntry, RenderedContinuation};
-use super::json_members::{members, tree};
+use super::continuation::{self, LadderEntry, LadderShape, RenderedContinuation};
+use super::json_members::{members_of, tree};
+use super::output::Shape;
 use super::text_lines;
 
 /// A record, or a part of a field, as a document: text, structure and links.
@@ -17,6 +19,20 @@ pub(super) struct Document {
     /// The address of the remaining fields.
     pub(super) next_uri: Option<String>,
 }
+
+/// The structured answers of `fetch`.
+#[derive(Serialize, JsonSchema)]
+pub struct FetchAnswer {
+    id: String,
+    title: String,
+    text: String,
+    url: String,
+    metadata: Map<String, Json>,
+    #[schemars(with = "LadderShape")]
+    content_ladder: Json,
+}
+
+impl Shape for FetchAnswer {}
 
 /// A document without its text.
 pub(super) struct DocumentParts {
@@ -68,14 +84,9 @@ impl DocumentParts {
         };
         let entries: Vec<LadderEntry> = entries.into_iter().map(&mut parts).collect();
         let more: Vec<LadderEntry> = more.into_iter().map(&mut parts).collect();
-        let structured = members([
-            ("id", id.into()),
-            ("title", title.into()),
-            ("text", text.into()),
-            ("url", url.into()),
-            ("metadata", Json::Object(metadata)),
-            ("content_ladder", tree(&continuation::content_ladder(&entries, &more))),
-        ]);
+        let content_ladder = tree(&continuation::content_ladder(&entries, &more));
+        let answer = FetchAnswer { id, title, text, url, metadata, content_ladder };
+        let structured = members_of(&answer);
         Document { text: json, structured, links, next_uri }
     }
 }

@@ -13,11 +13,11 @@ use stile_domain::records::selector::{MAX_CHARS, TextSelector};
 
 use super::budget::{escaped_len, json_len, members_len, prefix_within};
 use super::call_context::{CallContext, WINDOW_URI};
-use super::continuation::{self, Continuation, LadderShape};
-use super::document::{Document, DocumentParts, continuation_step};
+use super::continuation::{self, Continuation};
+use super::document::{Document, DocumentParts, FetchAnswer, continuation_step};
 use super::error::LadderError;
 use super::further_references::find_further;
-use super::output::{RecordOutput, Shape};
+use super::output::RecordOutput;
 use super::part_document::read_part_document;
 use super::query_records::record_uri;
 use super::reachable_bytes::keep_reachable;
@@ -53,26 +53,12 @@ pub struct Fetch {
     connection_id: Option<String>,
 }
 
-/// The shape of the structured answers of `fetch`.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "only the schema of the shape is used")]
-pub struct FetchShape {
-    id: String,
-    title: String,
-    text: String,
-    url: String,
-    metadata: Map<String, Json>,
-    content_ladder: LadderShape,
-}
-
-impl Shape for FetchShape {}
-
 impl RecordTool for Fetch {
     const NAME: &'static str = "fetch";
     const TITLE: &'static str = "Read a record";
-    type Shape = FetchShape;
+    type Shape = FetchAnswer;
 
-    async fn run(self, context: &CallContext) -> Result<RecordOutput<FetchShape>, LadderError> {
+    async fn run(self, context: &CallContext) -> Result<RecordOutput<FetchAnswer>, LadderError> {
         if let Some(handle) = self.id.strip_prefix(WINDOW_URI) {
             self.check_alone()?;
             let document = read_part_document(context, &self.id, handle).await?;

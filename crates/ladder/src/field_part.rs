@@ -1,9 +1,8 @@
 //! A part of a field that an address names: characters of its text, or bytes.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
+use stile_domain::base64;
 use stile_domain::records::handle::{FieldRange, Handle, HandleKind, RecordPart, parse_digest};
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
@@ -108,7 +107,7 @@ impl WireBytes {
     fn text(&self, mime_type: &str, max_bytes: usize) -> Option<String> {
         let is_text = mime_type.starts_with("text/")
             || matches!(mime_type, "application/json" | "application/xml" | "message/rfc822");
-        let bytes = STANDARD.decode(&self.base64).ok().filter(|_| is_text)?;
+        let bytes = base64::from_standard(&self.base64).filter(|_| is_text)?;
         let text = match std::str::from_utf8(&bytes) {
             Ok(text) => text,
             // The last character is not whole.

@@ -14,7 +14,6 @@ pub mod budget;
 mod call_context;
 mod continuation;
 mod document;
-mod embedded_base64;
 pub mod error;
 mod exact_numbers;
 pub mod fetch;
@@ -149,7 +148,7 @@ impl Ladder {
         Ok(())
     }
 
-    fn ask_as(&self, operation: &str, caller: &Caller) -> Result<(), Denial> {
+    fn check_as(&self, operation: &str, caller: &Caller) -> Result<(), Denial> {
         let principal = &caller.principal;
         let refused = Self::authorize(principal).err();
         let Some(denial) = refused.and_then(|error| error.into_denial(caller.names)) else {
@@ -197,8 +196,8 @@ impl Toolset for Ladder {
         .boxed()
     }
 
-    fn ask(&self, name: &'static str, _: &Json, caller: &Caller) -> Result<(), Denial> {
-        self.ask_as(name, caller)
+    fn check_permits(&self, name: &'static str, _: &Json, caller: &Caller) -> Result<(), Denial> {
+        self.check_as(name, caller)
     }
 
     fn call<'a>(
@@ -235,8 +234,8 @@ impl Toolset for Ladder {
         resources::is_record_uri(uri).then_some(resources::OPERATION)
     }
 
-    fn ask_resource(&self, _: &str, caller: &Caller) -> Result<(), Denial> {
-        self.ask_as(resources::OPERATION, caller)
+    fn check_resource(&self, _: &str, caller: &Caller) -> Result<(), Denial> {
+        self.check_as(resources::OPERATION, caller)
     }
 
     fn read_resource<'a>(

@@ -4,7 +4,7 @@
 //! others end must cost little: strings, which most of a response consists of, are skipped in large
 //! steps. Each port returns valid JSON, so the items are not checked here.
 
-use memchr::memchr2;
+use stile_domain::json::skipping::{Mark, ValueScanner};
 
 /// A list in a response.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) fn split(response: &str) -> Option<ListItems<'_>> {
     let mut items = Vec::new();
     loop {
         at = skip_space(bytes, at);
-        let name_end = end_of_string(bytes, after(bytes, at, b'"')?)?;
+        let name_end = end_of_string(bytes, at)?;
         let is_list = response.get(at..name_end)? == "\"data\"";
         at = skip_space(bytes, after(bytes, skip_space(bytes, name_end), b':')?);
         let end = if is_list {
@@ -71,60 +71,22 @@ fn split_array<'a>(response: &'a str, start: usize, items: &mut Vec<&'a str>) ->
 
 /// Returns where the value that begins at `at` ends: at a comma or at a closing bracket.
 fn end_of_value(bytes: &[u8], mut at: usize) -> Option<usize> {
-    let mut depth = 0_usize;
+    let mut scan = ValueScanner::default();
     loop {
-        match bytes.get(at)? {
-            b'"' => {
-                at = end_of_string(bytes, at + 1)?;
-                continue;
-            }
-            b'{' | b'[' => depth += 1,
-            b',' if depth == 0 => return Some(at),
-            b'}' | b']' => match depth.checked_sub(1) {
-                Some(rest) => depth = rest,
-                None => return Some(at),
-            },
-            _ => {}
+        let (found, mark) = scan.next(bytes.get(at..)?)?;
+        at += found;
+        match mark {
+            Mark::Outside(b',' | b'}' | b']') => return Some(at),
+            Mark::Outside(_) | Mark::StringEnd | Mark::Closed => at += 1,
         }
-        at += 1;
     }
 }
 
-/// Returns where a string ends whose opening quote is before `at`: after its closing quote.
-fn end_of_string(bytes: &[u8], mut at: usize) -> Option<usize> {
-    /// Most strings are names, which end within so many words of eight bytes. A wider step would
-    /// cost more.
-    const SHORT: usize = 3;
-    for _ in 0..SHORT {
-        let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk) else { break };
-        let end = first_quote_or_backslash(*word);
-        at += end;
-        match word.get(end) {
-            Some(b'"') => return Some(at + 1),
-            // The steps below go on from a backslash.
-            Some(_) => break,
-            None => {}
-        }
-    }
-    loop {
-        at += memchr2(b'"', b'\\', bytes.get(at..)?)?;
-        if bytes.get(at)? == &b'"' {
-            return Some(at + 1);
-        }
-        at += 2;
-    }
-}
-
-/// Returns the index of the first quote or backslash, or 8 if there is none. Looks at all bytes at
-/// once.
-fn first_quote_or_backslash(word: [u8; 8]) -> usize {
-    let word = u64::from_le_bytes(word);
-    // Sets the highest bit of the first byte that equals `byte`. Bits above it say nothing.
-    let equal = |byte: u8| {
-        let zeros = word ^ u64::from_le_bytes([byte; 8]);
-        zeros.wrapping_sub(u64::from_le_bytes([1; 8])) & !zeros & u64::from_le_bytes([128; 8])
-    };
-    (equal(b'"') | equal(b'\\')).trailing_zeros() as usize / 8
+/// Returns where the string that begins at `at` ends: after its closing quote.
+fn end_of_string(bytes: &[u8], at: usize) -> Option<usize> {
+    after(bytes, at, b'"')?;
+    let (found, _) = ValueScanner::default().next(bytes.get(at..)?)?;
+    Some(at + found + 1)
 }
 
 /// Returns the place after a byte; `None` if another byte is there.
@@ -164,14 +126,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn the_first_quote_or_backslash_of_a_word_is_found(
-            word in proptest::array::uniform8(prop_oneof![any::<u8>(), Just(b'"'), Just(b'\\')]),
-        ) {
-            let found = word.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(8);
-            prop_assert_eq!(first_quote_or_backslash(word), found);
-        }
-
         #[test]
         fn the_items_are_those_that_a_parser_finds(
             items in proptest::collection::vec(any_json(), 0..5),

@@ -1,21 +1,24 @@
 //! The answers of the record tools.
 //!
-//! An answer has a text and a structure, and each is complete without the other. The structure is
-//! built as JSON within a budget of bytes, as a tree or, for lists, as text. A type in each tool's
-//! file describes its shape, and the output schema is derived from that type. The tests check every
-//! answer against its schema.
+//! An answer has a text and a structure, and each is complete without the other. A type in each
+//! tool's file declares the structure: the output schema is derived from that type, and so is the
+//! JSON of an answer. Pages of lists are the exception: they have many small objects and are
+//! written as text within a budget of bytes, so their types lend their schema alone. The tests
+//! check every answer against its schema.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
 use stile_domain::tool_name::ShownTools;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
 use serde_json::Value as Json;
 use stile_tools::answer::{Answer, ResourceLink, Structured};
 use stile_tools::tool::Output;
 
 use super::budget::{MAX_ANSWER_PART_BYTES, exceeds};
 use super::error::LadderError;
+use super::json_members::members_of;
 use super::port::too_large;
 
 /// The shape of a tool's structured answers.
@@ -33,6 +36,21 @@ pub struct RecordOutput<S> {
 }
 
 impl<S> RecordOutput<S> {
+    /// Creates an answer of its declaration.
+    ///
+    /// # Errors
+    /// `answer_too_large` if a part exceeds [`MAX_ANSWER_PART_BYTES`].
+    pub(crate) fn of(
+        text: String,
+        structured: &S,
+        links: Vec<ResourceLink>,
+    ) -> Result<Self, LadderError>
+    where
+        S: Serialize,
+    {
+        Self::new(text, Json::Object(members_of(structured)), links)
+    }
+
     /// Creates an answer.
     ///
     /// # Errors

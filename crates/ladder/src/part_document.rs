@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::budget::{Budgets, members_len, prefix_within};
 use super::call_context::CallContext;
-use super::continuation::{BytesContinuation, TextContinuation};
+use super::continuation::{BytesContinuation, PreviewStatus, TextContinuation};
 use super::document::{Document, DocumentParts};
 use super::error::LadderError;
 use super::field_part::{FieldPart, NextPart, PartBody, PartForm};
@@ -62,7 +62,7 @@ fn part_document(uri: String, part: FieldPart) -> Document {
         } else {
             let text = TextContinuation {
                 field: &field,
-                status: "truncated",
+                status: PreviewStatus::Truncated,
                 shown: start,
                 size: number("size_chars"),
                 digest: None,

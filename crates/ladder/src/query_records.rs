@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
+use stile_domain::json::text::ObjectText;
 use stile_domain::records::handle::RecordPart;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
@@ -14,7 +15,6 @@ use super::budget::count_fitting;
 use super::call_context::CallContext;
 use super::continuation::{self, Continuation, LadderEntry, LadderShape, repeats_parts};
 use super::error::LadderError;
-use super::json_members::ObjectText;
 use super::output::{RecordOutput, Shape};
 use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, PageItems};
 use super::reachable_bytes::keep_reachable;

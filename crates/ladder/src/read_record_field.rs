@@ -4,8 +4,8 @@ mod window;
 mod wire_window;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Map, Value as Json, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
 use stile_domain::records::handle::OffsetCursor;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::record_id::RecordId;
@@ -23,7 +23,7 @@ use super::budget::LONGEST_ESCAPE;
 use super::call_context::CallContext;
 use super::continuation::LadderShape;
 use super::error::LadderError;
-use super::json_members::{json_object, present_members, tree};
+use super::json_members::{json_object, tree};
 use super::output::{Nullable, RecordOutput, Shape};
 use super::port::ErrorResponse;
 use super::record_reference::{RecordReference, non_empty_connection};
@@ -156,78 +156,92 @@ impl ReadRecordField {
     }
 }
 
-/// The shape of the structured answers of `read_record_field`.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "only the schema of the shape is used")]
-pub struct ReadFieldShape {
-    record: RecordShape,
-    field: FieldShape,
-    window: WindowShape,
-    resource: Option<ResourceShape>,
-    content_ladder: Option<LadderShape>,
+/// The structured answers of `read_record_field`.
+#[derive(Serialize, JsonSchema)]
+pub struct ReadFieldAnswer {
+    record: NamedRecord,
+    field: NamedField,
+    window: ShownWindow,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource: Option<WindowAddresses>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<LadderShape>")]
+    content_ladder: Option<Json>,
 }
 
-#[derive(JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only the schema of the shape is used")]
-struct RecordShape {
+struct NamedRecord {
     id: String,
     connection_id: String,
     stream: String,
     record_id: String,
 }
 
-#[derive(JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only the schema of the shape is used")]
-struct FieldShape {
+struct NamedField {
     path: String,
     text_like: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
     mime_type: Option<String>,
-    size_chars: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<i64>")]
+    size_chars: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
 }
 
-#[derive(JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only the schema of the shape is used")]
-struct WindowShape {
+struct ShownWindow {
     text: String,
-    start_chars: i64,
-    end_chars: i64,
-    limit_chars: i64,
+    #[schemars(with = "i64")]
+    start_chars: u64,
+    #[schemars(with = "i64")]
+    end_chars: u64,
+    #[schemars(with = "i64")]
+    limit_chars: u64,
     complete: bool,
-    next_cursor: Option<Nullable<String>>,
-    previous_cursor: Option<Nullable<String>>,
-    r#match: Option<Nullable<MatchShape>>,
+    #[schemars(with = "Option<Nullable<String>>")]
+    next_cursor: Option<String>,
+    #[schemars(with = "Option<Nullable<String>>")]
+    previous_cursor: Option<String>,
+    #[schemars(with = "Option<Nullable<FoundText>>")]
+    r#match: Option<FoundText>,
 }
 
-#[derive(JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only the schema of the shape is used")]
-struct MatchShape {
+struct FoundText {
     q: String,
-    start_chars: i64,
-    end_chars: i64,
+    #[schemars(with = "i64")]
+    start_chars: u64,
+    #[schemars(with = "i64")]
+    end_chars: u64,
 }
 
-#[derive(JsonSchema)]
+#[derive(Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-#[expect(dead_code, reason = "only the schema of the shape is used")]
-struct ResourceShape {
+struct WindowAddresses {
     uri: String,
-    next_uri: Option<Nullable<String>>,
-    previous_uri: Option<Nullable<String>>,
+    #[schemars(with = "Option<Nullable<String>>")]
+    next_uri: Option<String>,
+    #[schemars(with = "Option<Nullable<String>>")]
+    previous_uri: Option<String>,
 }
 
-impl Shape for ReadFieldShape {}
+impl Shape for ReadFieldAnswer {}
 
 impl RecordTool for ReadRecordField {
     const NAME: &'static str = "read_record_field";
     const TITLE: &'static str = "Read part of a field";
-    type Shape = ReadFieldShape;
+    type Shape = ReadFieldAnswer;
 
-    async fn run(self, context: &CallContext) -> Result<RecordOutput<ReadFieldShape>, LadderError> {
+    async fn run(
+        self,
+        context: &CallContext,
+    ) -> Result<RecordOutput<ReadFieldAnswer>, LadderError> {
         let selector = self.selector()?;
         let named = self.record_reference(context)?;
         let read = read_window(context, &named.id, &self.field_path, &selector).await;
@@ -445,7 +459,7 @@ fn render(
     context: &CallContext,
     window: CheckedWindow,
     q: Option<&str>,
-) -> Result<RecordOutput<ReadFieldShape>, LadderError> {
+) -> Result<RecordOutput<ReadFieldAnswer>, LadderError> {
     let id = window.id.to_string();
     let mut text = window.header(&id) + "\n";
     let mut resource = None;
@@ -469,11 +483,11 @@ fn render(
     }
     if !window.complete {
         let uri = window.own_uri(context)?;
-        resource = Some(json_object([
-            ("uri", uri.as_str().into()),
-            ("next_uri", window.next_uri(context)?.into()),
-            ("previous_uri", window.previous_uri(context)?.into()),
-        ]));
+        resource = Some(WindowAddresses {
+            uri: uri.clone(),
+            next_uri: window.next_uri(context)?,
+            previous_uri: window.previous_uri(context)?,
+        });
         links.push(ResourceLink {
             uri,
             name: "field-window".to_owned(),
@@ -487,53 +501,49 @@ fn render(
         });
     }
     text += &window.text;
-    let mut structured = structure(window, id, q, resource);
-    if !entries.is_empty() {
-        let ladder = continuation::content_ladder(&entries, &[]);
-        structured.insert("content_ladder".to_owned(), tree(&ladder));
-    }
-    RecordOutput::new(text, Json::Object(structured), links)
+    let content_ladder =
+        (!entries.is_empty()).then(|| tree(&continuation::content_ladder(&entries, &[])));
+    let answer = ReadFieldAnswer::new(window, id, q);
+    RecordOutput::of(text, &ReadFieldAnswer { resource, content_ladder, ..answer }, links)
 }
 
-fn structure(
-    window: CheckedWindow,
-    id: String,
-    q: Option<&str>,
-    resource: Option<Json>,
-) -> Map<String, Json> {
-    let found = window.found.zip(q).map(|((start, end), q)| {
-        json_object([("q", q.into()), ("start_chars", start.into()), ("end_chars", end.into())])
-    });
-    let record = json_object([
-        ("id", id.into()),
-        ("connection_id", window.id.connection.unwrap_or_default().into()),
-        ("stream", window.id.stream.into()),
-        ("record_id", window.id.key.into()),
-    ]);
-    let field = present_members([
-        ("path", Some(window.field.into())),
-        ("text_like", Some(window.text_like.into())),
-        ("mime_type", window.mime_type.map(Json::from)),
-        ("size_chars", window.size_chars.map(Json::from)),
-        ("digest", window.digest.map(Json::from)),
-    ]);
-    let cursor = |beside: Option<AdjacentWindow>| Json::from(beside.map(|beside| beside.cursor));
-    let shown = json_object([
-        ("text", window.text.into()),
-        ("start_chars", window.start.into()),
-        ("end_chars", window.end.into()),
-        ("limit_chars", window.limit.into()),
-        ("complete", window.complete.into()),
-        ("next_cursor", cursor(window.next)),
-        ("previous_cursor", cursor(window.previous)),
-        ("match", found.into()),
-    ]);
-    present_members([
-        ("record", Some(record)),
-        ("field", Some(field.into())),
-        ("window", Some(shown)),
-        ("resource", resource),
-    ])
+impl ReadFieldAnswer {
+    /// Declares a window, without addresses.
+    fn new(window: CheckedWindow, id: String, q: Option<&str>) -> Self {
+        let found = window.found.zip(q).map(|((start_chars, end_chars), q)| FoundText {
+            q: q.to_owned(),
+            start_chars,
+            end_chars,
+        });
+        let cursor = |beside: Option<AdjacentWindow>| beside.map(|beside| beside.cursor);
+        Self {
+            record: NamedRecord {
+                id,
+                connection_id: window.id.connection.unwrap_or_default(),
+                stream: window.id.stream,
+                record_id: window.id.key,
+            },
+            field: NamedField {
+                path: window.field,
+                text_like: window.text_like,
+                mime_type: window.mime_type,
+                size_chars: window.size_chars,
+                digest: window.digest,
+            },
+            window: ShownWindow {
+                text: window.text,
+                start_chars: window.start,
+                end_chars: window.end,
+                limit_chars: window.limit,
+                complete: window.complete,
+                next_cursor: cursor(window.next),
+                previous_cursor: cursor(window.previous),
+                r#match: found,
+            },
+            resource: None,
+            content_ladder: None,
+        }
+    }
 }
 
 /// Adds the address of a field's first bytes to a `field_not_text` error, if the server may have
@@ -573,7 +583,7 @@ async fn refuse_binary(
     id: &RecordId,
     field: &str,
     response: ErrorResponse,
-) -> Result<RecordOutput<ReadFieldShape>, LadderError> {
+) -> Result<RecordOutput<ReadFieldAnswer>, LadderError> {
     let (response, uri) = not_text_error(context, id, field, response).await?;
     let link = uri.map(|uri| ResourceLink {
         uri,

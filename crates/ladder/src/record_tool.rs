@@ -59,7 +59,7 @@ impl<T: RecordTool> Tool for OnRecords<T> {
     type Output = RecordOutput<T::Shape>;
     type Error = LadderError;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
+    fn permits(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
         Ok(gate.records()?)
     }
 

@@ -13,16 +13,16 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
+use stile_domain::base64::embedded::base64_start;
+pub(super) use stile_domain::base64::embedded::before_base64;
+use stile_domain::base64::encoded_text::{self, EncodedText, HEAD_CHARS, TAIL_CHARS};
 use stile_domain::hash::{ContentHash, hex};
 use stile_domain::records::blob::{
     BlobId, FoundReference, found_references, is_blob_reference, media_type, without_addresses,
 };
-use stile_domain::records::encoded_text::{self, EncodedText, HEAD_CHARS, TAIL_CHARS};
 use stile_domain::records::record_id::RecordId;
 
 use super::budget::{count_fitting, escaped_len, json_len, prefix_within};
-use super::embedded_base64::base64_start;
-pub(super) use super::embedded_base64::before_base64;
 use super::error::LadderError;
 use super::exact_numbers::numbers_are_exact;
 use super::record_reference::non_empty_connection;

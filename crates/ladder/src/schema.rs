@@ -5,7 +5,7 @@ mod full_declaration;
 mod listed_stream;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::problem::CursorProblem;
@@ -17,7 +17,6 @@ use self::listed_stream::{Connections, ListedStream, MAX_KEY_BYTES, WireConnecto
 use super::budget::{json_len, take_fitting};
 use super::call_context::CallContext;
 use super::error::LadderError;
-use super::json_members::present_members;
 use super::output::{RecordOutput, Shape};
 use super::record_tool::RecordTool;
 use super::{text_lines, wire};
@@ -83,19 +82,36 @@ enum ListedItem<'a> {
     },
 }
 
-/// The shape of the structured answers of `schema`.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "only the schema of the shape is used")]
-pub struct SchemaShape {
+/// The structured answers of `schema`.
+#[derive(Serialize, JsonSchema)]
+pub struct SchemaAnswer {
     object: String,
-    streams: Vec<StreamShape>,
-    shown: i64,
-    total: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    bearer: Option<Json>,
+    #[schemars(with = "Vec<StreamShape>")]
+    streams: Json,
+    #[schemars(with = "i64")]
+    shown: usize,
+    #[schemars(with = "i64")]
+    total: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
-    full: Option<Map<String, Json>>,
-    full_parts: Option<Vec<Json>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Map<String, Json>>")]
+    full: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    full_but_fields: Option<Json>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<Json>>")]
+    full_parts: Vec<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    full_left_out_bytes: Option<usize>,
 }
 
+// A stream has more members than each one has.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only the schema of the shape is used")]
 struct StreamShape {
@@ -103,16 +119,16 @@ struct StreamShape {
     connections: Json,
 }
 
-impl Shape for SchemaShape {
+impl Shape for SchemaAnswer {
     const IS_OPEN: bool = true;
 }
 
 impl RecordTool for Schema {
     const NAME: &'static str = "schema";
     const TITLE: &'static str = "What records there are";
-    type Shape = SchemaShape;
+    type Shape = SchemaAnswer;
 
-    async fn run(self, context: &CallContext) -> Result<RecordOutput<SchemaShape>, LadderError> {
+    async fn run(self, context: &CallContext) -> Result<RecordOutput<SchemaAnswer>, LadderError> {
         let request = ReadRequest::new(ReadOperation::Schema)
             .with_some("stream", self.stream.as_deref())
             .with_some("connection_id", self.connection_id.as_deref());
@@ -155,7 +171,7 @@ impl Schema {
         streams: &[ListedStream<'_>],
         bearer: Option<Json>,
         full: Option<&str>,
-    ) -> Result<RecordOutput<SchemaShape>, LadderError> {
+    ) -> Result<RecordOutput<SchemaAnswer>, LadderError> {
         let one = match streams {
             [one] if self.stream.is_some() => Some(one),
             _ => None,
@@ -188,7 +204,7 @@ impl Schema {
             listing.count(|full| full.rows.has_parts),
         )?;
         let structured = listing.structure(skipped, rows, bearer, of_rows);
-        RecordOutput::new(text, Json::Object(structured), Vec::new())
+        RecordOutput::of(text, &structured, Vec::new())
     }
 
     /// Returns the items: the fields of a single stream and the parts of its declaration, or all
@@ -329,7 +345,7 @@ impl<'a> Listing<'a> {
         rows: Vec<(Json, Option<Json>)>,
         bearer: Option<Json>,
         cursor: Option<String>,
-    ) -> Map<String, Json> {
+    ) -> SchemaAnswer {
         let (shown, mut parts, mut own, mut members) =
             (rows.len(), Vec::new(), Vec::new(), Vec::new());
         for (item, (row, member)) in self.items.iter().skip(skipped).zip(rows) {
@@ -350,18 +366,18 @@ impl<'a> Listing<'a> {
                 Json::Array(vec![described])
             }
         };
-        present_members([
-            ("object", Some("schema".into())),
-            ("bearer", bearer),
-            ("streams", Some(listed)),
-            ("shown", Some(shown.into())),
-            ("total", Some(self.count(|full| full.rows.has_parts).into())),
-            ("next_cursor", cursor.map(Json::from)),
-            ("full", self.full.and_then(FullDeclaration::whole).cloned()),
-            ("full_but_fields", self.full.and_then(|full| full.but_fields(skipped == 0)).cloned()),
-            ("full_parts", Some(parts).filter(|parts| !parts.is_empty()).map(Json::from)),
-            ("full_left_out_bytes", self.full.and_then(FullDeclaration::left_out).map(Json::from)),
-        ])
+        SchemaAnswer {
+            object: "schema".to_owned(),
+            bearer,
+            streams: listed,
+            shown,
+            total: self.count(|full| full.rows.has_parts),
+            next_cursor: cursor,
+            full: self.full.and_then(FullDeclaration::whole).cloned(),
+            full_but_fields: self.full.and_then(|full| full.but_fields(skipped == 0)).cloned(),
+            full_parts: parts,
+            full_left_out_bytes: self.full.and_then(FullDeclaration::left_out),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value as Json;
+use stile_domain::json::text::ObjectText;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 use stile_tools::answer::ResourceLink;
@@ -15,10 +16,10 @@ use super::arguments::{
 use super::budget::prefix_within;
 use super::call_context::CallContext;
 use super::continuation::{
-    self, Continuation, LadderEntry, LadderShape, TextContinuation, repeats_parts,
+    self, Continuation, LadderEntry, LadderShape, PreviewStatus, TextContinuation, repeats_parts,
 };
 use super::error::LadderError;
-use super::json_members::{ObjectText, json_object};
+use super::json_members::json_object;
 use super::output::{RecordOutput, Shape};
 use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, PageItems};
 use super::query_records::record_uri;
@@ -440,7 +441,7 @@ impl PageItem for Hit {
         }
         let mut json = self.common_members(context, id, true)?;
         let mut fields: Vec<&str> = Vec::new();
-        let mut left = room.map(|room| room.saturating_sub(json.len() + OTHERS_BYTES));
+        let mut left = room.map(|room| room.saturating_sub(json.written_len() + OTHERS_BYTES));
         let mut more = None;
         for excerpt in &self.evidence_excerpts {
             let rest = excerpt.continuation(context, id)?;
@@ -500,7 +501,7 @@ impl Excerpt {
     fn window_from(&self, start: u64) -> TextContinuation<'_> {
         TextContinuation {
             field: &self.field_path,
-            status: "snippet-only",
+            status: PreviewStatus::SnippetOnly,
             find: self.marked.as_deref(),
             shown: self.preview_text.chars().count() as u64,
             size: self.size_chars,

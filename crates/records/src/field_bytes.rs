@@ -4,10 +4,7 @@
 //! Four characters of base64 are three bytes. The position of a byte is found by division, and only
 //! the characters that encode the requested bytes are read.
 
-use base64::Engine as _;
-use base64::alphabet;
-use base64::engine::DecodePaddingMode;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use stile_domain::base64;
 use stile_domain::hash::ContentHash;
 use stile_domain::records::blob::{BlobId, BlobReference};
 use stile_domain::records::problem::Problem;
@@ -15,15 +12,6 @@ use stile_store::records::{Blob, RecordSource, RecordsView};
 
 use crate::field_text::FieldText;
 use crate::media_types;
-
-/// Decodes whatever [`stile_domain::records::stored_body::is_base64`] accepts, once the letters of
-/// the URL-safe alphabet are replaced.
-const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_allow_trailing_bits(true)
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// The bytes of a field, wherever they are.
 pub(crate) enum FieldBytes<'a> {
@@ -78,15 +66,7 @@ impl FieldBytes<'_> {
             Self::Blob { blob, .. } => view.blob_bytes(blob, start, length),
             Self::Base64(text) => {
                 let groups = text.slice(view, start / 3 * 4, end.div_ceil(3) * 4)?;
-                let groups: String = groups
-                    .chars()
-                    .map(|letter| match letter {
-                        '-' => '+',
-                        '_' => '/',
-                        other => other,
-                    })
-                    .collect();
-                let bytes = LENIENT_BASE64.decode(groups).map_err(|_| Problem::Corrupt)?;
+                let bytes = base64::from_any(&groups).ok_or(Problem::Corrupt)?;
                 let before = usize::try_from(start % 3).unwrap_or_default();
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
                 Ok(bytes.into_iter().skip(before).take(length).collect())
@@ -100,6 +80,5 @@ pub(crate) fn base64_len(view: &RecordsView<'_>, text: &FieldText<'_>) -> Result
     let chars = text.chars();
     let end = text.slice(view, chars.saturating_sub(2), chars)?;
     let padding = end.bytes().filter(|byte| *byte == b'=').count() as u64;
-    let letters = chars.saturating_sub(padding);
-    Ok(letters / 4 * 3 + letters % 4 * 3 / 4)
+    Ok(base64::decoded_len(chars.saturating_sub(padding)))
 }

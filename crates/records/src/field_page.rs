@@ -3,7 +3,7 @@
 //! The answer about a record has a bound, however many fields the record has. For fields before and
 //! after the page only their names are read.
 
-use stile_domain::json_string::escaped_len;
+use stile_domain::json::text::escaped_len;
 use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::sealed_cursor::{Binding, FieldNames, FieldsCursor};
 use stile_domain::records::stored_body::BodyField;

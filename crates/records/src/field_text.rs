@@ -2,7 +2,7 @@
 //! it. The text of a value that is not a text is its JSON.
 
 use stile_domain::hash::{ContentHash, hex};
-use stile_domain::json_string::escaped;
+use stile_domain::json::text::escaped;
 use stile_domain::records::find::{Needle, NeedleFinder};
 use stile_domain::records::pieces::{self, CharRange};
 use stile_domain::records::problem::Problem;

@@ -4,9 +4,8 @@
 //! A window of a text counts Unicode scalar values. A window of a binary field counts bytes. The
 //! rules of both are in [`stile_domain::records::selector`].
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
+use stile_domain::base64;
 use stile_domain::records::blob::{
     BlobReference, ReferenceFinder, blob_references, is_blob_reference,
 };
@@ -400,7 +399,7 @@ impl FieldWindow {
                 json
             }
             WindowContent::Bytes { bytes, .. } => json!({
-                "base64": STANDARD.encode(bytes),
+                "base64": base64::standard(bytes),
                 "total_bytes": bounds.total,
                 "start_bytes": bounds.start,
                 "end_bytes": bounds.end,

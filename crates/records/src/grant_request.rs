@@ -198,6 +198,8 @@ impl OwnerContext<'_> {
     }
 }
 
+/// Completes what a request says of one stream. The fields that the declarations require and that
+/// the request leaves out are granted too, and become part of `added`.
 fn complete(
     request: &StreamGrantRequest,
     omitted: OmittedConnections,
@@ -205,71 +207,10 @@ fn complete(
     added: &mut Vec<(String, String)>,
 ) -> Result<StreamGrant, GrantRequestError> {
     let name = printable(&request.name);
-    let having: Vec<&DeclaredStream> =
-        all.iter().filter(|stream| stream.stream.as_str() == request.name).collect();
-    if having.is_empty() {
-        let known: BTreeSet<&str> = all.iter().map(|stream| stream.stream.as_str()).collect();
-        return invalid(format!(
-            "there is no stream `{name}`; {}",
-            describe_names(known, "streams")
-        ));
-    }
-    for (member, list) in [("connection_ids", &request.connection_ids), ("fields", &request.fields)]
-    {
-        if list.as_ref().is_some_and(Vec::is_empty) {
-            return invalid(format!(
-                "`{name}`: `{member}` is an empty list; name what it is to be, or leave it out for all"
-            ));
-        }
-    }
-    for connection in request.connection_ids.iter().flatten() {
-        if !having.iter().any(|stream| stream.connection.as_str() == connection) {
-            let known = having.iter().map(|stream| stream.connection.as_str());
-            let known_names = describe_names(known, "connections with it");
-            return invalid(format!(
-                "the connection `{}` has no stream `{name}`; {known_names}",
-                printable(connection)
-            ));
-        }
-    }
-    let named = |stream: &&DeclaredStream| {
-        let requested = request.connection_ids.as_ref();
-        requested.is_none_or(|names| names.iter().any(|name| name == stream.connection.as_str()))
-    };
-    let chosen: Vec<&DeclaredStream> = having.into_iter().filter(named).collect();
-    if request.connection_ids.is_none()
-        && omitted == OmittedConnections::OnlyOne
-        && chosen.len() > 1
-    {
-        let known = chosen.iter().map(|stream| stream.connection.as_str());
-        let known_names = describe_names(known, "connections with it");
-        return invalid(format!(
-            "`{name}`: the request names no connection, and several have the stream; name those that it may read as `instance_ids` ({known_names})"
-        ));
-    }
+    let chosen = chosen_streams(&name, request, omitted, all)?;
     let declarations: Vec<&Arc<Declaration>> =
         chosen.iter().map(|stream| &stream.declaration).collect();
-    let declared: BTreeSet<&str> = declarations
-        .iter()
-        .flat_map(|declaration| declaration.fields().iter().map(|field| field.name.as_str()))
-        .collect();
-    let mut fields: BTreeSet<String> = match (&request.view, &request.fields) {
-        (Some(_), Some(_)) => {
-            return invalid(format!("`{name}`: `view` and `fields` exclude each other; send one"));
-        }
-        (Some(view), None) => fields_of_view(&name, view, &declarations)?,
-        (None, fields) => fields.iter().flatten().cloned().collect(),
-    };
-    if let Some(unknown) = fields.iter().find(|field| !declared.contains(field.as_str())) {
-        let known_names = describe_names(declared, "fields");
-        return invalid(format!(
-            "the stream `{name}` declares no field `{}`; {known_names}",
-            printable(unknown)
-        ));
-    }
-    if fields.is_empty() {
-        fields = declared.iter().map(|&field| field.to_owned()).collect();
-    }
+    let mut fields = requested_fields(&name, request, &declarations)?;
     for field in declarations.iter().flat_map(|declaration| declaration.required()) {
         if fields.insert(field.clone()) {
             added.push((request.name.clone(), field.clone()));
@@ -292,6 +233,91 @@ fn complete(
         fields,
         time,
         keys: request.resources.as_ref().map(|keys| keys.iter().cloned().collect()),
+    })
+}
+
+/// Returns the stream of each connection that a request names, or of all that have it.
+fn chosen_streams<'a>(
+    name: &str,
+    request: &StreamGrantRequest,
+    omitted: OmittedConnections,
+    all: &'a [DeclaredStream],
+) -> Result<Vec<&'a DeclaredStream>, GrantRequestError> {
+    let having: Vec<&DeclaredStream> =
+        all.iter().filter(|stream| stream.stream.as_str() == request.name).collect();
+    if having.is_empty() {
+        let known: BTreeSet<&str> = all.iter().map(|stream| stream.stream.as_str()).collect();
+        return invalid(format!(
+            "there is no stream `{name}`; {}",
+            describe_names(known, "streams")
+        ));
+    }
+    for (member, list) in [("connection_ids", &request.connection_ids), ("fields", &request.fields)]
+    {
+        if list.as_ref().is_some_and(Vec::is_empty) {
+            return invalid(format!(
+                "`{name}`: `{member}` is an empty list; name what it is to be, or leave it out for all"
+            ));
+        }
+    }
+    for connection in request.connection_ids.iter().flatten() {
+        if !having.iter().any(|stream| stream.connection.as_str() == connection) {
+            return invalid(format!(
+                "the connection `{}` has no stream `{name}`; {}",
+                printable(connection),
+                describe_connections(&having)
+            ));
+        }
+    }
+    let named = |stream: &&DeclaredStream| {
+        let requested = request.connection_ids.as_ref();
+        requested.is_none_or(|names| names.iter().any(|name| name == stream.connection.as_str()))
+    };
+    let chosen: Vec<&DeclaredStream> = having.into_iter().filter(named).collect();
+    if request.connection_ids.is_none()
+        && omitted == OmittedConnections::OnlyOne
+        && chosen.len() > 1
+    {
+        return invalid(format!(
+            "`{name}`: the request names no connection, and several have the stream; name those that it may read as `instance_ids` ({})",
+            describe_connections(&chosen)
+        ));
+    }
+    Ok(chosen)
+}
+
+fn describe_connections(streams: &[&DeclaredStream]) -> String {
+    let names = streams.iter().map(|stream| stream.connection.as_str());
+    describe_names(names, "connections with it")
+}
+
+/// Returns the fields that a request names, by themselves or by a view; all if it names none.
+fn requested_fields(
+    name: &str,
+    request: &StreamGrantRequest,
+    declarations: &[&Arc<Declaration>],
+) -> Result<BTreeSet<String>, GrantRequestError> {
+    let fields: BTreeSet<String> = match (&request.view, &request.fields) {
+        (Some(_), Some(_)) => {
+            return invalid(format!("`{name}`: `view` and `fields` exclude each other; send one"));
+        }
+        (Some(view), None) => fields_of_view(name, view, declarations)?,
+        (None, fields) => fields.iter().flatten().cloned().collect(),
+    };
+    let declared: BTreeSet<&str> = declarations
+        .iter()
+        .flat_map(|declaration| declaration.fields().iter().map(|field| field.name.as_str()))
+        .collect();
+    if let Some(unknown) = fields.iter().find(|field| !declared.contains(field.as_str())) {
+        let known_names = describe_names(declared, "fields");
+        return invalid(format!(
+            "the stream `{name}` declares no field `{}`; {known_names}",
+            printable(unknown)
+        ));
+    }
+    Ok(match fields.is_empty() {
+        true => declared.into_iter().map(str::to_owned).collect(),
+        false => fields,
     })
 }
 

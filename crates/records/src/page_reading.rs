@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use stile_domain::records::encoded_text::{HEAD_CHARS, TAIL_CHARS};
+use stile_domain::base64::encoded_text::{HEAD_CHARS, TAIL_CHARS};
 use stile_domain::records::pieces::PIECE_CHARS;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::relevance::NAMING_FIELDS;

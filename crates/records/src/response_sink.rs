@@ -1,6 +1,6 @@
 //! Where an operation writes its answer, piece by piece.
 
-use stile_domain::json_string::{escaped, escaped_len};
+use stile_domain::json::text::{escaped, escaped_len};
 
 /// The receiver of an answer while the answer is made.
 pub trait ResponseSink {

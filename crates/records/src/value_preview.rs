@@ -2,9 +2,9 @@
 //! missing.
 
 use serde_json::json;
-use stile_domain::json_string::escaped_len;
+use stile_domain::base64::encoded_text::{self, EncodedText, HEAD_CHARS, TAIL_CHARS};
+use stile_domain::json::text::escaped_len;
 use stile_domain::records::blob::is_blob_reference;
-use stile_domain::records::encoded_text::{self, EncodedText, HEAD_CHARS, TAIL_CHARS};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{BodyField, StoredValue};
 use stile_store::records::LoadedRecord;

@@ -31,4 +31,3 @@ pub mod shares;
 pub mod sign_in;
 pub mod stdio;
 pub mod stored_records;
-pub mod strict_json;

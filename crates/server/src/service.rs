@@ -262,9 +262,16 @@ impl Service {
 
     /// Decides from the token alone whether a call may be made. An unknown tool passes; the call
     /// itself says so.
-    pub fn ask(&self, name: &str, arguments: &Value, caller: &Caller) -> Result<(), Denial> {
+    pub fn check_permits(
+        &self,
+        name: &str,
+        arguments: &Value,
+        caller: &Caller,
+    ) -> Result<(), Denial> {
         let Some((toolset, name, _)) = self.find(name) else { return Ok(()) };
-        toolset.ask(name, arguments, caller).inspect_err(|denial| self.count_denial(name, denial))
+        toolset
+            .check_permits(name, arguments, caller)
+            .inspect_err(|denial| self.count_denial(name, denial))
     }
 
     /// Returns what happens to a call of this tool whose client hangs up.
@@ -331,9 +338,9 @@ impl Service {
 
     /// Decides from the token alone whether a resource may be read. An unknown resource passes; the
     /// read itself says so.
-    pub fn ask_resource(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
+    pub fn check_resource(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
         let Some((toolset, name, _)) = self.find_resource(uri) else { return Ok(()) };
-        toolset.ask_resource(uri, caller).inspect_err(|denial| self.count_denial(name, denial))
+        toolset.check_resource(uri, caller).inspect_err(|denial| self.count_denial(name, denial))
     }
 
     /// Watches a resource of any toolset for changes that the caller may see.

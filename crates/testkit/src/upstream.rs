@@ -9,6 +9,7 @@
 mod behaviour;
 mod bomb;
 pub mod faults;
+pub mod oddities;
 pub mod tls;
 mod wire;
 

@@ -1,7 +1,7 @@
 //! One tool: what it declares, and the life of a call of it.
 //!
 //! A tool's input type *is* the tool. The doc comment is the description, the fields are the
-//! schema, `ask` names the permits that the call needs, and `run` uses them. [`ToolEntry`] is a
+//! schema, `permits` names the permits that the call needs, and `run` uses them. [`ToolEntry`] is a
 //! tool without its type, as lists hold it. Every call of every tool runs through
 //! [`ToolEntry::call`], whatever the tool works on.
 
@@ -56,7 +56,7 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// If the caller's authority does not cover the call.
-    fn ask(&self, gate: Gate<'_>) -> Result<Self::Permits, Self::Error>;
+    fn permits(&self, gate: Gate<'_>) -> Result<Self::Permits, Self::Error>;
 
     /// Does the work.
     fn run(
@@ -160,7 +160,7 @@ pub struct ToolEntry<C: 'static> {
     /// Whether some call of the tool may be permitted with these scopes.
     pub may_be_granted: fn(&Scopes) -> bool,
     definition: fn() -> ToolDefinition,
-    ask: fn(&Value, &Caller) -> Result<(), Denied>,
+    check_permits: fn(&Value, &Caller) -> Result<(), Denied>,
     run: for<'a> fn(Value, &'a Caller, &'a C) -> BoxFuture<'a, (Answer, CallTrace)>,
     internal: fn(u64, ShownTools) -> Answer,
     journal_full: fn(u64, ShownTools) -> Answer,
@@ -177,7 +177,7 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
             walks: <T::Permits as Permits>::WALKS,
             may_be_granted: <T::Permits as Permits>::may_be_granted,
             definition: definition::<T>,
-            ask: ask::<T>,
+            check_permits: check_permits::<T>,
             run: run::<T>,
             internal: |incident, names| T::Error::internal(incident).into_answer(T::NAME, names),
             journal_full: |incident, names| {
@@ -198,8 +198,13 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
     /// Decides from the token alone whether `caller` may make exactly this call. A denial is
     /// journaled here, since the call ends here. Arguments that do not parse pass: the call itself
     /// explains them and touches nothing.
-    pub fn ask(&self, arguments: &Value, caller: &Caller, log: &CallLog) -> Result<(), Denial> {
-        (self.ask)(arguments, caller).map_err(|denied| {
+    pub fn check_permits(
+        &self,
+        arguments: &Value,
+        caller: &Caller,
+        log: &CallLog,
+    ) -> Result<(), Denial> {
+        (self.check_permits)(arguments, caller).map_err(|denied| {
             let (denial, trace) = *denied;
             log.record(self.name, &caller.principal, trace, denial.code, None);
             denial
@@ -294,9 +299,9 @@ fn output_schema<T: Tool>() -> Map<String, Value> {
     schema
 }
 
-fn ask<T: Tool>(arguments: &Value, caller: &Caller) -> Result<(), Denied> {
+fn check_permits<T: Tool>(arguments: &Value, caller: &Caller) -> Result<(), Denied> {
     let Ok(input) = arguments::parse::<T>(arguments) else { return Ok(()) };
-    let permits = input.ask(caller.principal.gate());
+    let permits = input.permits(caller.principal.gate());
     let Err(error) = permits.map(drop) else { return Ok(()) };
     match error.into_denial(caller.names) {
         Some(denial) => Err(Box::new((denial, input.trace()))),
@@ -321,7 +326,7 @@ fn run<'a, T: Tool>(
             }
         };
         let mut trace = input.trace();
-        let output = match input.ask(principal.gate()) {
+        let output = match input.permits(principal.gate()) {
             Ok(permits) => input.run(permits, context).await,
             Err(error) => Err(error),
         };

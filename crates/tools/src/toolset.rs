@@ -179,7 +179,12 @@ pub trait Toolset: Send + Sync {
 
     /// Decides from the token alone whether `caller` may make exactly this call. `name` is
     /// canonical.
-    fn ask(&self, name: &'static str, arguments: &Value, caller: &Caller) -> Result<(), Denial>;
+    fn check_permits(
+        &self,
+        name: &'static str,
+        arguments: &Value,
+        caller: &Caller,
+    ) -> Result<(), Denial>;
 
     /// Makes a call. `name` is canonical.
     fn call<'a>(
@@ -229,7 +234,7 @@ pub trait Toolset: Send + Sync {
     }
 
     /// Decides from the token alone whether `caller` may read this resource.
-    fn ask_resource(&self, _uri: &str, _caller: &Caller) -> Result<(), Denial> {
+    fn check_resource(&self, _uri: &str, _caller: &Caller) -> Result<(), Denial> {
         Ok(())
     }
 

@@ -93,7 +93,7 @@ fn a_caller_without_scopes_is_refused(tool: &'static ToolEntry<Space>, arguments
     schema::check(output, &structured).expect("a refusal fits the output schema");
     let said = format!("{} {structured}", answer.text);
 
-    match (tool.ask(arguments, &NOBODY, &log), failure.code.as_ref()) {
+    match (tool.check_permits(arguments, &NOBODY, &log), failure.code.as_ref()) {
         (Err(denial), "insufficient_scope") => {
             fits_what_was_advertised(input, arguments);
             // The scope that is needed names the path, and nothing else does.

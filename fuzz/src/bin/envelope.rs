@@ -12,7 +12,7 @@ use stile_fuzz::Shape;
 use stile_server::mcp::envelope::{
     Envelope, INVALID_PARAMS, INVALID_REQUEST, Malformed, PARSE_ERROR,
 };
-use stile_server::strict_json::{self as json, BadJson, MAX_DEPTH};
+use stile_domain::json::strict::{self as json, BadJson, MAX_DEPTH};
 
 fuzz_target!(|input: &[u8]| {
     let read = json::parse(input);

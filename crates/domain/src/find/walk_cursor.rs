@@ -4,10 +4,9 @@
 //! nothing: each file that was there throughout is visited exactly once. A cursor is bound to the
 //! query by a digest. It gives no access, since every path is authorized again.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
+use crate::base64;
 use crate::hash::ContentHash;
 use crate::path::SpacePath;
 
@@ -105,7 +104,7 @@ impl WalkCursor {
         bytes.extend(serde_json::to_vec(self).unwrap_or_default());
         let check = digest::<CHECK_BYTES>(&bytes);
         bytes.extend(check);
-        URL_SAFE_NO_PAD.encode(bytes)
+        base64::url_safe(bytes)
     }
 
     /// Parses the text that [`WalkCursor::encode`] returned for the same query.
@@ -117,7 +116,7 @@ impl WalkCursor {
         if text.len() > MAX_WALK_CURSOR_CHARS {
             return Err(Malformed);
         }
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| Malformed)?;
+        let bytes = base64::from_url_safe(text).ok_or(Malformed)?;
         let body = bytes.len().checked_sub(CHECK_BYTES).ok_or(Malformed)?;
         let (body, check) = bytes.split_at_checked(body).ok_or(Malformed)?;
         if check != digest::<CHECK_BYTES>(body) {

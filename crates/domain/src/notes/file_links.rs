@@ -7,7 +7,7 @@ use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle};
 
 use super::links::{LinkKind, LinkSyntax, LinkTarget, PlacedLink, wikilinks};
 use super::yaml;
-use crate::json_string;
+use crate::json::text;
 
 /// How the text around a link writes characters that have a meaning there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Quoting {
         match self {
             Self::Bare => path,
             Self::Single => path.replace('\'', "''"),
-            Self::Double => json_string::escaped(&path),
+            Self::Double => text::escaped(&path),
         }
     }
 }

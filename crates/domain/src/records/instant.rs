@@ -4,8 +4,7 @@
 //! instead of the `T`, no offset, no seconds, or no time at all. The formatter writes one form, in
 //! UTC. There is no clock here, and there are no time zones and no leap seconds.
 //!
-//! *Source*: RFC 3339 section 5.6. `jiff` decides which dates exist; `civil` counts the days, since
-//! a stored time may lie beyond the years that `jiff` has.
+//! *Source*: RFC 3339 section 5.6. `jiff` decides which dates exist.
 
 use std::fmt::Write as _;
 
@@ -71,8 +70,8 @@ impl Instant {
         scan.one_of(b"-")?;
         let day = scan.digits(2)?;
         // `Date` refuses a day that the calendar does not have.
-        Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?).ok()?;
-        let days = civil::days_from_civil(year, month, day);
+        let date = Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?);
+        let days = civil::day_number(date.ok()?);
         let micros = if scan.is_empty() { 0 } else { time(&mut scan)? };
         let instant = Self(days * MICROS_A_DAY + micros);
         (Self::FIRST..=Self::LAST).contains(&instant).then_some(instant)

@@ -2,7 +2,7 @@
 //!
 //! *Source*: RFC 6901.
 
-use super::json_lexer::{Container, JsonEvent, JsonLexer};
+use crate::json::pieces::{Container, JsonEvent, JsonLexer};
 
 /// A place within a JSON value: the name or the index at each level on the way to it.
 ///

@@ -10,6 +10,7 @@
 
 use super::identifiers;
 use super::value::{FieldValue, RecordFields};
+use crate::json::text::push_string;
 
 mod json_scanner;
 mod row_error;
@@ -113,14 +114,14 @@ pub fn to_json(fields: &RecordFields) -> String {
         if index > 0 {
             out.push(',');
         }
-        json_scanner::push_string(&mut out, name);
+        push_string(&mut out, name);
         out.push(':');
         match value {
             FieldValue::Null => out.push_str("null"),
             FieldValue::Bool(true) => out.push_str("true"),
             FieldValue::Bool(false) => out.push_str("false"),
             FieldValue::Number(digits) => out.push_str(digits),
-            FieldValue::Text(text) => json_scanner::push_string(&mut out, text),
+            FieldValue::Text(text) => push_string(&mut out, text),
             FieldValue::Json(json) => out.push_str(json),
         }
     }

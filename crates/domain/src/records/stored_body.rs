@@ -350,43 +350,6 @@ impl<'a> StoredValue<'a> {
     }
 }
 
-/// Recognises base64 in a text that arrives in parts: RFC 4648 in either alphabet, with or without
-/// padding, without line breaks, and at least two characters.
-#[derive(Clone, Debug, Default)]
-pub struct Base64Check {
-    letters: u64,
-    padding: u64,
-    has_other: bool,
-}
-
-impl Base64Check {
-    /// Takes the next part of the text.
-    pub fn feed(&mut self, text: &str) {
-        for byte in text.bytes() {
-            match byte {
-                b'=' => self.padding += 1,
-                b'+' | b'/' | b'-' | b'_' if self.padding == 0 => self.letters += 1,
-                _ if byte.is_ascii_alphanumeric() && self.padding == 0 => self.letters += 1,
-                _ => self.has_other = true,
-            }
-        }
-    }
-
-    /// Whether all of the text is base64.
-    pub fn is_base64(&self) -> bool {
-        let whole = (self.letters + self.padding).is_multiple_of(4) && self.padding <= 2;
-        let unpadded = self.padding == 0 && self.letters % 4 != 1;
-        !self.has_other && self.letters > 0 && (whole || unpadded)
-    }
-}
-
-/// Whether all of a text is base64, as [`Base64Check`] has it.
-pub fn is_base64(text: &str) -> bool {
-    let mut check = Base64Check::default();
-    check.feed(text);
-    check.is_base64()
-}
-
 #[cfg(test)]
 mod tests {
     use super::StoredValue::{Bool, Json, LongJson, LongText, Null, Number, Text};
@@ -501,19 +464,5 @@ mod tests {
                 .is_same(RecordBody::new(&RecordBody::new(&short).digested().unwrap()), None),
             Ok(true)
         );
-    }
-
-    #[test]
-    fn base64_is_distinguished_from_text() {
-        for yes in ["QUJD", "QUI=", "QQ==", "QUI", "QQ", "_-8", "AAAA"] {
-            assert!(is_base64(yes), "{yes}");
-            let mut check = Base64Check::default();
-            yes.char_indices().for_each(|(at, c)| check.feed(&yes[at..at + c.len_utf8()]));
-            assert!(check.is_base64(), "{yes} in parts");
-        }
-        for no in ["", "=", "====", "Q", "QUJDR", "QU=D", "QUI=\n", "QU JD", "QUJD=", "Q===", "é"]
-        {
-            assert!(!is_base64(no), "{no}");
-        }
     }
 }

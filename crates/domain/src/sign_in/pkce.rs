@@ -5,8 +5,7 @@
 //!
 //! *Source*: RFC 7636, sections 4.1 to 4.6.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use crate::base64;
 use sha2::{Digest as _, Sha256};
 
 /// The hash of a client's secret: base64url of a SHA-256, 43 characters.
@@ -42,7 +41,7 @@ impl CodeChallenge {
 
     /// Reads a challenge that [`CodeChallenge::as_str`] gave; `None` for another text.
     pub fn from_stored(text: &str) -> Option<Self> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let bytes = base64::from_url_safe(text)?;
         (bytes.len() == 32).then(|| Self(text.to_owned()))
     }
 
@@ -57,12 +56,15 @@ impl CodeChallenge {
         let is_character = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
         let has_form = (43..=128).contains(&verifier.len()) && verifier.bytes().all(is_character);
         // Both sides are hashes, so the time of the comparison tells nothing about the secret.
-        has_form && URL_SAFE_NO_PAD.encode(Sha256::digest(verifier)) == self.0
+        has_form && base64::url_safe(Sha256::digest(verifier)) == self.0
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ::base64::Engine as _;
+    use ::base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
     use proptest::prelude::*;
 
     use super::*;

@@ -24,12 +24,11 @@ use crate::importer::{
     ImportRows, Importer, LocatedRow, Recognition, StreamDeclaration, decoded_rows, file_bytes,
 };
 
-pub mod encoding;
 pub mod form;
 pub mod options;
 mod records;
 
-use encoding::Transcoder;
+use crate::charset::file_encoding::Transcoder;
 use form::CsvForm;
 use options::{CsvOptions, HeaderRow};
 use records::{Cells, RecordEnd, RecordReader};

@@ -5,10 +5,9 @@
 use stile_domain::hash::ContentHash;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
-use stile_store::files;
 
-use super::compact_time;
-use super::xml_elements::{Element, ElementRows, is_document_of};
+use super::xml_elements::{Element, is_document_of};
+use super::{compact_time, xml_elements};
 use crate::importer::{
     Contents, ImportRow, Importer, Recognition, StreamDeclaration, UnusableRow, file_bytes,
 };
@@ -27,12 +26,7 @@ pub static IMPORTER: Importer = Importer {
         ..Recognition::NEVER
     },
     byte_count: file_bytes,
-    open: |path, _| {
-        let source = files::open(path)?.reader;
-        let (file, wanted) = (path.display().to_string(), &["Record", "Workout"]);
-        let to_rows = |element: &Element| vec![row(element)];
-        Ok(Box::new(ElementRows::new(file, source, wanted, Box::new(to_rows))))
-    },
+    open: |path, _| xml_elements::open(path, &["Record", "Workout"], |element| vec![row(element)]),
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };
 

@@ -7,6 +7,7 @@
 
 use std::io::{self, BufRead};
 
+use stile_domain::json::skipping::{Mark, ValueScanner};
 use stile_records::rows::line_source::LineSource;
 use stile_records::rows::{DecodedRow, MAX_ROW_BYTES, RowBuffer, RowDecodeError, RowDecoder};
 use stile_store::files;
@@ -41,8 +42,7 @@ impl<R: BufRead> JsonArray<R> {
             position: Position::BeforeArray,
             line: 1,
             began: 1,
-            depth: 0,
-            inside: StringState::Plain,
+            element: ValueScanner::default(),
             held: RowBuffer::new(max_row_bytes),
         };
         Self { source: LineSource::new(reader), scan }
@@ -90,15 +90,6 @@ enum Position {
     Ended,
 }
 
-/// The position of the next byte in an element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StringState {
-    Plain,
-    Text,
-    /// After the `\` in a string.
-    Escaped,
-}
-
 #[derive(Debug)]
 struct Scanner {
     position: Position,
@@ -106,9 +97,7 @@ struct Scanner {
     line: u64,
     /// The line where the element began.
     began: u64,
-    /// How many brackets of the element are open.
-    depth: usize,
-    inside: StringState,
+    element: ValueScanner,
     held: RowBuffer,
 }
 
@@ -159,7 +148,7 @@ impl Scanner {
                 RowDecodeError::Between("an element of the array is missing")
             }
             (Position::AfterBracket | Position::AfterComma, _) => {
-                (self.began, self.depth, self.inside) = (self.line, 0, StringState::Plain);
+                (self.began, self.element) = (self.line, ValueScanner::default());
                 return self.move_to(Position::InElement);
             }
             (Position::AfterArray, _) => RowDecodeError::Between("something follows the array"),
@@ -177,37 +166,16 @@ impl Scanner {
     /// Returns how many of these bytes belong to the element, and whether it ends there.
     fn scan_element(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut at = 0;
-        while let Some(&byte) = bytes.get(at) {
-            match self.inside {
-                StringState::Escaped => self.inside = StringState::Text,
-                StringState::Text => {
-                    let rest = bytes.get(at..).unwrap_or_default();
-                    let Some(length) = memchr::memchr2(b'"', b'\\', rest) else {
-                        return (bytes.len(), false);
-                    };
-                    at += length;
-                    self.inside = if bytes.get(at) == Some(&b'"') {
-                        StringState::Plain
-                    } else {
-                        StringState::Escaped
-                    };
-                }
-                StringState::Plain => match byte {
-                    b'"' => self.inside = StringState::Text,
-                    b'{' | b'[' => self.depth += 1,
-                    b',' | b']' if self.depth == 0 => return (at, true),
-                    b']' | b'}' => {
-                        self.depth = self.depth.saturating_sub(1);
-                        if self.depth == 0 {
-                            return (at + 1, true);
-                        }
-                    }
-                    _ => {}
-                },
+        while let Some((found, mark)) = self.element.next(bytes.get(at..).unwrap_or_default()) {
+            at += found;
+            match mark {
+                Mark::Outside(b',' | b']') => return (at, true),
+                // A bracket that opened nowhere is a part of the element, which is bad.
+                Mark::Closed | Mark::Outside(b'}') => return (at + 1, true),
+                Mark::StringEnd | Mark::Outside(_) => at += 1,
             }
-            at += 1;
         }
-        (at, false)
+        (bytes.len(), false)
     }
 
     /// Returns a fault if the file ends here too early.

@@ -5,11 +5,10 @@
 use stile_domain::hash::ContentHash;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
-use stile_store::files;
 
 use super::compact_time;
 use super::whole_file::Keys;
-use super::xml_elements::{Element, ElementRows, is_document_of};
+use super::xml_elements::{self, Element, is_document_of};
 use crate::importer::{
     Contents, ImportRow, Importer, Recognition, StreamDeclaration, UnusableRow, file_bytes,
 };
@@ -28,9 +27,7 @@ pub static IMPORTER: Importer = Importer {
     open: |path, _| {
         let mut keys = Keys::default();
         let to_rows = move |body: &Element| lines(body, &mut keys);
-        let source = files::open(path)?.reader;
-        let file = path.display().to_string();
-        Ok(Box::new(ElementRows::new(file, source, &["body"], Box::new(to_rows))))
+        xml_elements::open(path, &["body"], to_rows)
     },
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };

@@ -6,11 +6,10 @@ use serde_json::json;
 use stile_domain::hash::ContentHash;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
-use stile_store::files;
 
 use super::compact_time;
 use super::whole_file::Keys;
-use super::xml_elements::{Element, ElementRows, is_document_of};
+use super::xml_elements::{self, Element, is_document_of};
 use crate::importer::{
     Contents, ImportRow, Importer, Recognition, StreamDeclaration, UnusableRow, file_bytes,
 };
@@ -34,9 +33,7 @@ pub static IMPORTER: Importer = Importer {
     open: |path, _| {
         let mut keys = Keys::default();
         let to_rows = move |element: &Element| vec![row(element, &mut keys)];
-        let source = files::open(path)?.reader;
-        let (file, wanted) = (path.display().to_string(), &["wpt", "trk", "rte"]);
-        Ok(Box::new(ElementRows::new(file, source, wanted, Box::new(to_rows))))
+        xml_elements::open(path, &["wpt", "trk", "rte"], to_rows)
     },
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };

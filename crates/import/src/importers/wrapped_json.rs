@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead};
 use std::path::Path;
 
+use stile_domain::json::skipping::{Mark, ValueScanner};
 use stile_domain::records::row::{self, ParsedRow};
 use stile_domain::records::value::FieldValue;
 use stile_records::rows::line_source::LineSource;
@@ -452,54 +453,24 @@ impl<R: BufRead> JsonReader<R> {
 
     /// Passes the bytes of the next value to `part`.
     fn value(&mut self, part: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
-        let (mut depth, mut in_string, mut is_escaped, mut is_begun) =
-            (0_usize, false, false, false);
+        let (mut scan, mut is_begun) = (ValueScanner::default(), false);
         loop {
             let buffer = self.source.fill()?;
             if buffer.is_empty() {
-                return if is_begun && depth == 0 && !in_string {
+                return if is_begun && scan.is_outermost() {
                     Ok(())
                 } else {
                     Err(Fault::Json("the file ends within a value"))
                 };
             }
-            let mut ended = None;
-            for (at, &byte) in buffer.iter().enumerate() {
-                if in_string {
-                    match byte {
-                        _ if is_escaped => is_escaped = false,
-                        b'\\' => is_escaped = true,
-                        b'"' => {
-                            in_string = false;
-                            if depth == 0 {
-                                ended = Some(at + 1);
-                                break;
-                            }
-                        }
-                        _ => {}
-                    }
-                    continue;
-                }
-                match byte {
-                    b'"' => (in_string, is_begun) = (true, true),
-                    b'{' | b'[' => (depth, is_begun) = (depth + 1, true),
-                    b'}' | b']' if depth > 0 => {
-                        depth -= 1;
-                        if depth == 0 {
-                            ended = Some(at + 1);
-                            break;
-                        }
-                    }
-                    b'}' | b']' | b',' | b':' if depth == 0 => {
-                        ended = Some(at);
-                        break;
-                    }
-                    _ => is_begun |= !byte.is_ascii_whitespace(),
-                }
-            }
+            let ended = scan.next(buffer).map(|(at, mark)| match mark {
+                Mark::Outside(_) => at,
+                Mark::StringEnd | Mark::Closed => at + 1,
+            });
             let count = ended.unwrap_or(buffer.len());
             let bytes = buffer.get(..count).unwrap_or_default();
             part(bytes);
+            is_begun |= !bytes.trim_ascii().is_empty();
             self.line += memchr::memchr_iter(b'\n', bytes).count() as u64;
             self.take(count);
             match ended {

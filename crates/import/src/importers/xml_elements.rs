@@ -7,13 +7,15 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
+use std::path::Path;
 use std::sync::Arc;
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
+use stile_store::files;
 
 use super::whole_file::ReadRow;
-use crate::importer::{ImportRows, LocatedRow, UnusableRow};
+use crate::importer::{ImportRow, ImportRows, LocatedRow, UnusableRow};
 
 /// The most bytes of one element with all that is in it.
 const MAX_ELEMENT_BYTES: u64 = 64 * 1024 * 1024;
@@ -84,67 +86,66 @@ fn is_named(text: &str, name: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with(|next: char| !next.is_alphanumeric() && next != '-'))
 }
 
-/// What turns an element into rows.
-type ToRows = Box<dyn FnMut(&Element) -> Vec<Result<crate::importer::ImportRow, UnusableRow>>>;
+/// A part of a document.
+pub(super) enum Part {
+    /// An element that is in none of the wanted ones begins. It has this name.
+    Around(String),
+    /// A wanted element, and the line where it begins.
+    Whole(u64, Element),
+    /// The document ends inside of a wanted element that begins in this line.
+    CutOff(u64),
+}
 
-/// The rows of the elements with certain names.
-pub(super) struct ElementRows<R> {
-    file: Arc<str>,
+/// Reads the elements with certain names, wherever they are, but not inside of each other.
+pub(super) struct ElementReader<R> {
     reader: Reader<Counted<R>>,
     wanted: &'static [&'static str],
-    to_rows: ToRows,
-    rows: VecDeque<ReadRow>,
+    buffer: Vec<u8>,
     is_at_end: bool,
 }
 
-impl<R: BufRead> ElementRows<R> {
-    /// Reads the elements with these names, wherever they are, but not inside of each other.
-    pub(super) fn new(
-        file: String,
-        source: R,
-        wanted: &'static [&'static str],
-        to_rows: ToRows,
-    ) -> Self {
+impl<R: BufRead> ElementReader<R> {
+    /// Reads a document from its first byte.
+    pub(super) fn new(source: R, wanted: &'static [&'static str]) -> Self {
         let reader = Reader::from_reader(Counted { source, read: 0, most: u64::MAX, lines: 1 });
-        Self { file: file.into(), reader, wanted, to_rows, rows: VecDeque::new(), is_at_end: false }
+        Self { reader, wanted, buffer: Vec::new(), is_at_end: false }
     }
 
-    /// Reads on until an element gave rows, or the end.
-    fn read_on(&mut self) -> io::Result<()> {
-        let mut buffer = Vec::new();
+    /// Returns the next part; `None` at the end.
+    ///
+    /// # Errors
+    /// The source fails, it is not XML, or a wanted element is too deep or too large.
+    pub(super) fn next(&mut self) -> io::Result<Option<Part>> {
         let mut open: Vec<Element> = Vec::new();
         let mut line = 1;
-        while !self.is_at_end && self.rows.is_empty() {
-            buffer.clear();
+        while !self.is_at_end {
+            self.buffer.clear();
             if open.is_empty() {
                 let source = self.reader.get_mut();
                 source.most = source.read.saturating_add(MAX_ELEMENT_BYTES);
                 line = source.lines;
             }
-            let event = self.reader.read_event_into(&mut buffer).map_err(damaged)?;
+            let event = self.reader.read_event_into(&mut self.buffer).map_err(damaged)?;
             let ended = match event {
                 Event::Eof => {
                     self.is_at_end = true;
-                    if !open.is_empty() {
-                        let cut = UnusableRow::new("cut_off", "the file ends inside of it");
-                        self.rows.push_back((line, Err(cut)));
-                    }
-                    None
+                    return Ok((!open.is_empty()).then_some(Part::CutOff(line)));
                 }
-                Event::Start(start) => {
+                Event::Start(ref start) | Event::Empty(ref start) => {
                     let name = start.local_name();
-                    if !open.is_empty() || self.wanted.contains(&name.as_ref()) {
-                        if open.len() == MAX_DEPTH {
+                    if open.is_empty() && !self.wanted.contains(&name.as_ref()) {
+                        return Ok(Some(Part::Around(name.as_ref().to_owned())));
+                    }
+                    match event {
+                        Event::Empty(_) => Some(element(start)),
+                        _ if open.len() == MAX_DEPTH => {
                             return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_DEEP));
                         }
-                        open.push(element(&start));
+                        _ => {
+                            open.push(element(start));
+                            None
+                        }
                     }
-                    None
-                }
-                Event::Empty(start) => {
-                    let name = start.local_name();
-                    let is_read = !open.is_empty() || self.wanted.contains(&name.as_ref());
-                    is_read.then(|| element(&start))
                 }
                 Event::End(_) => open.pop(),
                 Event::Text(text) => {
@@ -166,28 +167,73 @@ impl<R: BufRead> ElementRows<R> {
             };
             match (ended, open.last_mut()) {
                 (Some(child), Some(parent)) => parent.children.push(child),
-                (Some(whole), None) => {
-                    let rows = (self.to_rows)(&whole).into_iter();
-                    self.rows.extend(rows.map(|row| (line, row)));
-                }
+                (Some(whole), None) => return Ok(Some(Part::Whole(line, whole))),
                 (None, _) => {}
             }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// Returns how many bytes of the source were read.
+    fn consumed(&self) -> u64 {
+        self.reader.get_ref().read
+    }
+}
+
+/// What turns an element into rows.
+type ToRows = Box<dyn FnMut(&Element) -> Vec<Result<ImportRow, UnusableRow>>>;
+
+/// Opens a file, and makes rows of the elements with these names.
+///
+/// # Errors
+/// The file cannot be opened.
+pub(super) fn open(
+    path: &Path,
+    wanted: &'static [&'static str],
+    to_rows: impl FnMut(&Element) -> Vec<Result<ImportRow, UnusableRow>> + 'static,
+) -> io::Result<Box<dyn ImportRows>> {
+    let (file, source) = (path.display().to_string(), files::open(path)?.reader);
+    Ok(Box::new(ElementRows::new(file, source, wanted, Box::new(to_rows))))
+}
+
+/// The rows of the elements with certain names.
+struct ElementRows<R> {
+    file: Arc<str>,
+    elements: ElementReader<R>,
+    to_rows: ToRows,
+    rows: VecDeque<ReadRow>,
+}
+
+impl<R: BufRead> ElementRows<R> {
+    /// Makes rows of the elements with these names.
+    fn new(file: String, source: R, wanted: &'static [&'static str], to_rows: ToRows) -> Self {
+        let elements = ElementReader::new(source, wanted);
+        Self { file: file.into(), elements, to_rows, rows: VecDeque::new() }
     }
 }
 
 impl<R: BufRead> ImportRows for ElementRows<R> {
     fn next(&mut self) -> io::Result<Option<LocatedRow>> {
-        if self.rows.is_empty() {
-            self.read_on()?;
+        while self.rows.is_empty() {
+            match self.elements.next()? {
+                None => break,
+                Some(Part::Around(_)) => {}
+                Some(Part::Whole(line, whole)) => {
+                    let rows = (self.to_rows)(&whole).into_iter();
+                    self.rows.extend(rows.map(|row| (line, row)));
+                }
+                Some(Part::CutOff(line)) => {
+                    let cut = UnusableRow::new("cut_off", "the file ends inside of it");
+                    self.rows.push_back((line, Err(cut)));
+                }
+            }
         }
         let next = self.rows.pop_front();
         Ok(next.map(|(line, row)| LocatedRow { file: Arc::clone(&self.file), line, row }))
     }
 
     fn consumed(&self) -> u64 {
-        self.reader.get_ref().read
+        self.elements.consumed()
     }
 }
 
@@ -266,7 +312,7 @@ pub(super) mod tests {
     use stile_domain::records::value::FieldValue;
 
     use super::*;
-    use crate::importer::{ImportRow, ImportTarget, Importer};
+    use crate::importer::{ImportTarget, Importer};
     use crate::importers::{IMPORTERS, recognise};
     use crate::rig::rig;
 

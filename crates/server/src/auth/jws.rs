@@ -5,14 +5,14 @@
 //! verified yet: `local_tokens` and `provider_tokens` choose the key, `signature` verifies, and
 //! `claims` judges the payload afterwards.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
+
+use stile_domain::base64;
 
 use super::claims::Claims;
 use super::rejection::{TokenRejected, check};
 use super::signature::{Hs256Key, PublicKeyAlgorithm};
-use crate::strict_json::parse_object;
+use stile_domain::json::strict::parse_object;
 
 /// The longest token that is accepted, in bytes.
 pub(super) const MAX_TOKEN_BYTES: usize = 8 * 1024;
@@ -57,7 +57,7 @@ impl<'a> CompactJws<'a> {
         let (signing_input, signature) = token.rsplit_once('.')?;
         let (header, payload) = signing_input.split_once('.')?;
         // The alphabet has no dot, so a fourth part makes the payload undecodable.
-        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
+        let decode = |part: &str| base64::from_url_safe(part);
         let jws = Self {
             header: decode(header)?,
             payload: decode(payload)?,
@@ -117,18 +117,18 @@ impl<'a> CompactJws<'a> {
 
 /// Returns whether a token begins with the very header that this server writes.
 pub(super) fn has_local_header(token: &str) -> bool {
-    let header = URL_SAFE_NO_PAD.encode(LOCAL_HEADER);
+    let header = base64::url_safe(LOCAL_HEADER);
     token.strip_prefix(&header).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Signs claims as a token of this server.
 pub(super) fn sign(key: &Hs256Key, claims: &Value) -> String {
-    let mut token = URL_SAFE_NO_PAD.encode(LOCAL_HEADER);
+    let mut token = base64::url_safe(LOCAL_HEADER);
     token.push('.');
-    URL_SAFE_NO_PAD.encode_string(claims.to_string(), &mut token);
+    token.push_str(&base64::url_safe(claims.to_string()));
     let signature = key.sign(token.as_bytes());
     token.push('.');
-    URL_SAFE_NO_PAD.encode_string(signature, &mut token);
+    token.push_str(&base64::url_safe(signature));
     token
 }
 

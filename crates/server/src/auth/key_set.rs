@@ -4,14 +4,14 @@
 //! spoil the others. What a key may verify follows from the key and never from a token: an RSA key
 //! verifies RS256, a P-256 key ES256, and a shared secret is never a key, whatever its label.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::Value;
 
+use stile_domain::base64;
+
 use super::claims::present;
 use super::signature::{PublicKey, PublicKeyAlgorithm};
-use crate::strict_json::parse_object;
+use stile_domain::json::strict::parse_object;
 
 /// The longest document that is read, in bytes.
 pub const MAX_KEY_SET_BYTES: usize = 256 * 1024;
@@ -173,7 +173,7 @@ fn rsa(modulus: &str, exponent: &str) -> Option<PublicKey> {
 }
 
 fn p256(curve: &str, x: &str, y: &str) -> Option<PublicKey> {
-    let (x, y) = (URL_SAFE_NO_PAD.decode(x).ok()?, URL_SAFE_NO_PAD.decode(y).ok()?);
+    let (x, y) = (base64::from_url_safe(x)?, base64::from_url_safe(y)?);
     let fits = curve == "P-256" && x.len() == 32 && y.len() == 32;
     // The byte 4 begins a point whose two coordinates are written out.
     fits.then(|| PublicKey::P256([&[4], x.as_slice(), y.as_slice()].concat()))
@@ -181,7 +181,7 @@ fn p256(curve: &str, x: &str, y: &str) -> Option<PublicKey> {
 
 /// Decodes a positive number in base64url, in as few bytes as it needs (RFC 7518, section 2).
 fn positive(text: &str) -> Option<Vec<u8>> {
-    URL_SAFE_NO_PAD.decode(text).ok().filter(|bytes| bytes.first().is_some_and(|first| *first != 0))
+    base64::from_url_safe(text).filter(|bytes| bytes.first().is_some_and(|first| *first != 0))
 }
 
 /// Reads a number of at most eight bytes.

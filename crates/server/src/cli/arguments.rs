@@ -26,7 +26,7 @@ file. `stile config` shows the values in force and where they come from.";
 
 /// Returns the command line for these arguments. A client that starts `stile stdio` waits for it,
 /// so that subcommand is declared without the others, which no message about it names.
-pub(super) fn command_for(settings: Settings<'_>, arguments: &[OsString]) -> Command {
+pub(crate) fn command_for(settings: Settings<'_>, arguments: &[OsString]) -> Command {
     match arguments.get(1) {
         Some(name) if name == "stdio" => program().subcommand(stdio(settings)),
         _ => command(settings),
@@ -76,7 +76,7 @@ Exit codes:
         .disable_help_subcommand(true)
 }
 
-pub(super) fn command(settings: Settings<'_>) -> Command {
+pub(crate) fn command(settings: Settings<'_>) -> Command {
     program()
         .subcommand(serve(settings))
         .subcommand(stdio(settings))

@@ -2,30 +2,29 @@
 
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
+use stile_domain::base64;
 use stile_domain::client_file::{self, CannotEdit};
 use stile_store::foreign_file::ForeignFile;
 use stile_store::state::{StateError, TokenKind, TokenRecord, TokenStore};
 
-use super::Failure;
-use super::clients::{ClientRow, Part, Platform, Transport};
+use crate::cli::clients::{ClientRow, Part, Platform, Transport};
+use crate::cli::failure::Failure;
 use crate::config::Environment;
 
 const BEARER: &str = "Bearer ";
 
 /// What an entry says.
-pub(super) struct EntryValues {
-    pub(super) url: String,
-    pub(super) token: String,
-    pub(super) program: String,
-    pub(super) arguments: Vec<String>,
+pub(crate) struct EntryValues {
+    pub(crate) url: String,
+    pub(crate) token: String,
+    pub(crate) program: String,
+    pub(crate) arguments: Vec<String>,
 }
 
 impl EntryValues {
     /// Returns the entry as this client takes it; `None` if the client's file cannot hold one.
-    pub(super) fn entry(&self, client: &ClientRow, transport: Transport) -> Option<Value> {
+    pub(crate) fn entry(&self, client: &ClientRow, transport: Transport) -> Option<Value> {
         let pairs = client
             .shape(transport)?
             .iter()
@@ -51,7 +50,7 @@ impl EntryValues {
 
 /// What the entry of a client leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(crate) enum Target {
     /// A server at an address, with the token of the entry if it has one.
     Http { url: String, token: Option<String> },
     /// A program with its arguments.
@@ -59,7 +58,7 @@ pub(super) enum Target {
 }
 
 /// Reads what an entry leads to; `None` if it has neither an address nor a command.
-pub(super) fn target(entry: &Value) -> Option<Target> {
+pub(crate) fn target(entry: &Value) -> Option<Target> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
     let list = |key: &str| -> Vec<String> {
         let items = entry.get(key).and_then(Value::as_array).into_iter().flatten();
@@ -77,16 +76,16 @@ pub(super) fn target(entry: &Value) -> Option<Target> {
 }
 
 /// What a command says that starts `stile stdio`.
-pub(super) struct StdioEntry<'w> {
+pub(crate) struct StdioEntry<'w> {
     client: &'w str,
     root: Option<PathBuf>,
     /// The folder with the state; `None` for the one of the settings.
-    pub(super) state: Option<PathBuf>,
+    pub(crate) state: Option<PathBuf>,
 }
 
 impl<'w> StdioEntry<'w> {
     /// Reads a command; `None` if it names no client. An entry of an earlier version names none.
-    pub(super) fn of(words: &'w [String]) -> Option<Self> {
+    pub(crate) fn of(words: &'w [String]) -> Option<Self> {
         let client = value_after(words, "--client")?;
         let root = value_after(words, "stdio").map(PathBuf::from);
         let state = value_after(words, "--state").map(PathBuf::from);
@@ -98,7 +97,7 @@ impl<'w> StdioEntry<'w> {
     ///
     /// # Errors
     /// [`StateError`] if the state cannot be read.
-    pub(super) fn records(&self, tokens: &TokenStore) -> Result<Vec<TokenRecord>, StateError> {
+    pub(crate) fn records(&self, tokens: &TokenStore) -> Result<Vec<TokenRecord>, StateError> {
         let space = tokens.spaces()?.into_iter().find(|space| space.path == self.root);
         let all = tokens.list()?.into_iter().filter(|record| {
             record.kind == TokenKind::Stdio
@@ -109,7 +108,7 @@ impl<'w> StdioEntry<'w> {
     }
 
     /// The name of the client.
-    pub(super) fn client(&self) -> &'w str {
+    pub(crate) fn client(&self) -> &'w str {
         self.client
     }
 }
@@ -121,7 +120,7 @@ fn value_after<'w>(words: &'w [String], flag: &str) -> Option<&'w str> {
 }
 
 /// Returns the bearer token of an entry.
-pub(super) fn token(entry: &Value) -> Option<String> {
+pub(crate) fn token(entry: &Value) -> Option<String> {
     let headers = ["headers", "http_headers"].into_iter().find_map(|key| entry.get(key));
     headers?
         .as_object()?
@@ -132,8 +131,8 @@ pub(super) fn token(entry: &Value) -> Option<String> {
 }
 
 /// Returns the identifier of a token, without verifying the token.
-pub(super) fn identifier(token: &str) -> Option<String> {
-    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+pub(crate) fn identifier(token: &str) -> Option<String> {
+    let claims = base64::from_url_safe(token.split('.').nth(1)?)?;
     let claims: Value = serde_json::from_slice(&claims).ok()?;
     claims.get("jti")?.as_str().map(str::to_owned)
 }
@@ -151,9 +150,9 @@ fn in_order(client: &ClientRow, entry: Value) -> Value {
 }
 
 /// The configuration file of a client on this machine.
-pub(super) struct ClientFile {
-    pub(super) client: &'static ClientRow,
-    pub(super) file: ForeignFile,
+pub(crate) struct ClientFile {
+    pub(crate) client: &'static ClientRow,
+    pub(crate) file: ForeignFile,
     /// The keys that lead to the entry.
     path: Vec<&'static str>,
     name: String,
@@ -161,7 +160,7 @@ pub(super) struct ClientFile {
 
 impl ClientFile {
     /// Reads the file of a client.
-    pub(super) fn read(
+    pub(crate) fn read(
         client: &'static ClientRow,
         name: &str,
         environment: Environment<'_>,
@@ -181,7 +180,7 @@ impl ClientFile {
     }
 
     /// The path of the file for messages.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.file.path()
     }
 
@@ -194,29 +193,29 @@ impl ClientFile {
     }
 
     /// Returns the entry of the file.
-    pub(super) fn entry(&self) -> Result<Option<Value>, Failure> {
+    pub(crate) fn entry(&self) -> Result<Option<Value>, Failure> {
         let found = client_file::find(self.client.format, self.text(), &self.keys());
         Ok(self.judged(found)?.map(|entry| in_order(self.client, entry)))
     }
 
     /// Returns the text of the file with an entry.
-    pub(super) fn with(&self, entry: &Value) -> Result<String, Failure> {
+    pub(crate) fn with(&self, entry: &Value) -> Result<String, Failure> {
         self.judged(client_file::set(self.client.format, self.text(), &self.keys(), entry))
     }
 
     /// Returns the text of the file without the entry.
-    pub(super) fn without(&self) -> Result<String, Failure> {
+    pub(crate) fn without(&self) -> Result<String, Failure> {
         self.judged(client_file::remove(self.client.format, self.text(), &self.keys()))
     }
 
     /// Renders an entry as the only one of a file.
-    pub(super) fn rendered(&self, entry: &Value) -> Result<String, Failure> {
+    pub(crate) fn rendered(&self, entry: &Value) -> Result<String, Failure> {
         self.judged(client_file::set(self.client.format, "", &self.keys(), entry))
     }
 
     /// Returns the text that the file had before the entry was added: the copy beside the file, if
     /// adding the entry to it gives exactly the present file. `Some(None)` if there was no file.
-    pub(super) fn text_before(&self, entry: &Value) -> Option<Option<String>> {
+    pub(crate) fn text_before(&self, entry: &Value) -> Option<Option<String>> {
         let (format, keys) = (self.client.format, self.keys());
         let gives_this = |before: &str| {
             client_file::find(format, before, &keys) == Ok(None)
@@ -248,12 +247,12 @@ fn is_there(path: &Path) -> bool {
 }
 
 /// Returns the failure of an operation on a client's file.
-pub(super) fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
+pub(crate) fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure::Failed(format!("cannot {doing} {}: {error}", path.display()))
 }
 
 /// Returns a path without links at its end, as another program can use it from any folder.
-pub(super) fn absolute(path: &Path) -> PathBuf {
+pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 

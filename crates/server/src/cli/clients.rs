@@ -11,7 +11,7 @@ use crate::config::Environment;
 
 /// How a client reaches the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transport {
+pub(crate) enum Transport {
     /// The client sends requests to a running `stile serve`, with a token.
     Http,
     /// The client starts `stile stdio` itself, and needs no token.
@@ -20,7 +20,7 @@ pub(super) enum Transport {
 
 /// The value of one key of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Text(&'static str),
     Yes,
     Number(u32),
@@ -42,14 +42,14 @@ type Shape = &'static [(&'static str, Part)];
 
 /// A system on which clients keep their files at places of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Platform {
+pub(crate) enum Platform {
     Linux,
     MacOs,
     Windows,
 }
 
 impl Platform {
-    pub(super) const fn current() -> Self {
+    pub(crate) const fn current() -> Self {
         if cfg!(target_os = "macos") {
             Self::MacOs
         } else if cfg!(windows) {
@@ -61,31 +61,31 @@ impl Platform {
 }
 
 /// A client and its configuration file.
-pub(super) struct ClientRow {
+pub(crate) struct ClientRow {
     /// The name on the command line, and in the token's claim `client`.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The name that people use.
-    pub(super) title: &'static str,
+    pub(crate) title: &'static str,
     /// Where the file is: `~` is the home folder, `{NAME:default}` a variable. The first file that
     /// exists is used, or else the first.
     linux: &'static [&'static str],
     macos: &'static [&'static str],
     windows: &'static [&'static str],
-    pub(super) format: FileFormat,
+    pub(crate) format: FileFormat,
     /// The keys of the table that has the servers.
-    pub(super) table: &'static [&'static str],
+    pub(crate) table: &'static [&'static str],
     /// Another table that a newer version of the client reads, used if the file has it.
-    pub(super) newer_table: Option<&'static [&'static str]>,
+    pub(crate) newer_table: Option<&'static [&'static str]>,
     /// The entry of a server over HTTP; `None` if the file cannot hold one.
-    pub(super) http: Option<Shape>,
+    pub(crate) http: Option<Shape>,
     /// The entry of a server that the client starts.
-    pub(super) stdio: Shape,
+    pub(crate) stdio: Shape,
     /// The better way to reach the server.
-    pub(super) best: Transport,
+    pub(crate) best: Transport,
     /// What to do for a change to take effect.
-    pub(super) after: &'static str,
+    pub(crate) after: &'static str,
     /// Where these facts come from.
-    pub(super) source: &'static str,
+    pub(crate) source: &'static str,
 }
 
 const COMMAND: Shape = &[("command", Part::Program), ("args", Part::Arguments)];
@@ -96,7 +96,7 @@ const TYPED_URL: Shape =
 const URL: Shape = &[("url", Part::Url), ("headers", Part::Headers)];
 
 /// All clients, in the order of help.
-pub(super) const CLIENTS: &[ClientRow] = &[
+pub(crate) const CLIENTS: &[ClientRow] = &[
     ClientRow {
         name: "claude-code",
         title: "Claude Code",
@@ -304,23 +304,23 @@ pub(super) const CLIENTS: &[ClientRow] = &[
 
 /// Clients that run on the internet, with their names on the command line. They keep their servers
 /// in an account, and no file of this machine has them.
-pub(super) const HOSTED: &[(&str, &str)] =
+pub(crate) const HOSTED: &[(&str, &str)] =
     &[("chatgpt", "ChatGPT"), ("claude-web", "Claude on the web")];
 
 /// Returns the name of a client as the tables have it, for one that a person typed: `Claude Code`
 /// is `claude-code`.
-pub(super) fn plain_name(typed: &str) -> String {
+pub(crate) fn plain_name(typed: &str) -> String {
     typed.trim().to_lowercase().replace([' ', '_'], "-")
 }
 
 /// Returns the client with this name or title, in any case.
-pub(super) fn named(name: &str) -> Option<&'static ClientRow> {
+pub(crate) fn named(name: &str) -> Option<&'static ClientRow> {
     let name = plain_name(name);
     CLIENTS.iter().find(|client| client.name == name || plain_name(client.title) == name)
 }
 
 /// Returns the title of the hosted client with this name or title, in any case.
-pub(super) fn hosted(name: &str) -> Option<&'static str> {
+pub(crate) fn hosted(name: &str) -> Option<&'static str> {
     let name = plain_name(name);
     let mut found =
         HOSTED.iter().filter(|(known, title)| *known == name || plain_name(title) == name);
@@ -329,7 +329,7 @@ pub(super) fn hosted(name: &str) -> Option<&'static str> {
 
 impl ClientRow {
     /// Returns the places of the file, the likeliest first; `None` if there is no home folder.
-    pub(super) fn files(
+    pub(crate) fn files(
         &self,
         platform: Platform,
         environment: Environment<'_>,
@@ -343,7 +343,7 @@ impl ClientRow {
     }
 
     /// Returns the keys of an entry over a transport; `None` if the file cannot hold one.
-    pub(super) fn shape(&self, transport: Transport) -> Option<Shape> {
+    pub(crate) fn shape(&self, transport: Transport) -> Option<Shape> {
         match transport {
             Transport::Http => self.http,
             Transport::Stdio => Some(self.stdio),
@@ -352,7 +352,7 @@ impl ClientRow {
 }
 
 /// Returns the path of a template; `None` if there is no home folder.
-pub(super) fn home_place(template: &str, environment: Environment<'_>) -> Option<PathBuf> {
+pub(crate) fn home_place(template: &str, environment: Environment<'_>) -> Option<PathBuf> {
     let set = |name: &str| environment(name).filter(|value| !value.is_empty());
     let home = || set("HOME").or_else(|| set("USERPROFILE"));
     let in_home = |text: &str| match text.strip_prefix("~/") {

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use clap::Command;
 
-use super::update::Installation;
+use crate::cli::installation::Installation;
 use crate::config::declarations::{LISTEN, ROOT, STATE};
 use crate::config::{Config, SettingsList as _};
 
@@ -23,7 +23,7 @@ const RARE: &[&str] = &[
 ];
 
 /// Prints the three first steps, for a program that was started without arguments.
-pub(super) fn write_first_steps(
+pub(crate) fn write_first_steps(
     installation: Installation,
     output: &mut dyn Write,
 ) -> io::Result<()> {
@@ -41,7 +41,7 @@ pub(super) fn write_first_steps(
 
 /// Returns the arguments with `stile help COMMAND` as `stile COMMAND --help`, and `stile version`
 /// as `stile --version`.
-pub(super) fn as_flags(mut arguments: Vec<OsString>) -> Vec<OsString> {
+pub(crate) fn as_flags(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let flag = match arguments.get(1).and_then(|word| word.to_str()) {
         Some("help") => "--help",
         Some("version") if arguments.len() == 2 => "--version",
@@ -53,13 +53,13 @@ pub(super) fn as_flags(mut arguments: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Returns whether the arguments ask for short help.
-pub(super) fn wants_short_help(arguments: &[OsString]) -> bool {
+pub(crate) fn wants_short_help(arguments: &[OsString]) -> bool {
     arguments.iter().take_while(|word| *word != "--").any(|word| word == "-h")
 }
 
 /// Returns the same commands with help that fits on a screen: without rare commands, without most
 /// settings, and without the explanations.
-pub(super) fn shortened(command: Command) -> Command {
+pub(crate) fn shortened(command: Command) -> Command {
     let shown = [&ROOT.declaration, &LISTEN.declaration, &STATE.declaration].map(|it| it.key);
     let hidden: Vec<&str> = Config::DECLARATIONS
         .iter()
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn short_help_fits_on_one_screen() {
-        let command = || super::super::arguments::command(Config::DECLARATIONS).term_width(100);
+        let command = || crate::cli::arguments::command(Config::DECLARATIONS).term_width(100);
         let mut all = Vec::new();
         paths(&command(), "", &mut all);
         for path in all {

@@ -405,13 +405,13 @@ impl McpEndpoint {
         let refusal = match message.method() {
             Some("tools/call") => text("name").and_then(|name| {
                 let arguments = message.param("arguments").unwrap_or(&Value::Null);
-                service.ask(name, arguments, caller).err()
+                service.check_permits(name, arguments, caller).err()
             }),
             Some("resources/read" | "resources/subscribe") => {
-                text("uri").and_then(|uri| service.ask_resource(uri, caller).err())
+                text("uri").and_then(|uri| service.check_resource(uri, caller).err())
             }
             Some(LISTEN) => {
-                listened(message).find_map(|uri| service.ask_resource(uri, caller).err())
+                listened(message).find_map(|uri| service.check_resource(uri, caller).err())
             }
             _ => None,
         };

@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::strict_json::{self as strict, BadJson};
+use stile_domain::json::strict::{self, BadJson};
 
 /// JSON-RPC: the bytes are not JSON.
 pub const PARSE_ERROR: i32 = -32700;

@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
+use stile_domain::base64;
+
 use crate::service::Service;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{
     Icon, Implementation, JsonObject, MetaObject, PromptsCapability, ProtocolVersion,
     ResourcesCapability, ServerCapabilities, ServerConfig, ToolsCapability,
@@ -72,7 +72,7 @@ fn implementation() -> Implementation {
 
 /// Returns the icon inline, so that clients need not fetch it.
 fn icon() -> Icon {
-    let drawing = STANDARD.encode(include_str!("icon.svg").trim());
+    let drawing = base64::standard(include_str!("icon.svg").trim());
     Icon::new(format!("data:image/svg+xml;base64,{drawing}"))
         .with_mime_type("image/svg+xml")
         .with_sizes(vec!["any".to_owned()])

@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::error::Unspecified;
 use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use stile_store::state::{ShortLived, TokenKey, TokenStore};
+
+use stile_domain::base64;
 
 use crate::clock::{unix_seconds, wall_clock};
 
@@ -103,7 +103,7 @@ impl Challenges {
         let mut bytes = [&nonce[..], &end.to_be_bytes()].concat();
         let proof = hmac::sign(&self.key, &message(purpose, domain, browser, &bytes));
         bytes.extend_from_slice(proof.as_ref());
-        Ok(URL_SAFE_NO_PAD.encode(bytes))
+        Ok(base64::url_safe(bytes))
     }
 
     /// Returns the challenge in `text` if it was made here for this purpose, site and browser, and
@@ -116,7 +116,7 @@ impl Challenges {
         browser: &[u8],
         now: Instant,
     ) -> Option<GenuineChallenge> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let bytes = base64::from_url_safe(text)?;
         let (stated, proof) = bytes.split_at_checked(NONCE_BYTES + END_BYTES)?;
         hmac::verify(&self.key, &message(purpose, domain, browser, stated), proof).ok()?;
         let (nonce, end) = stated.split_at_checked(NONCE_BYTES)?;
@@ -130,7 +130,7 @@ impl Challenges {
     pub(crate) fn spend(&self, challenge: GenuineChallenge, now: Instant) -> bool {
         if let Some(tokens) = &self.shared {
             let at = unix_seconds(wall_clock());
-            let key = URL_SAFE_NO_PAD.encode(&challenge.nonce);
+            let key = base64::url_safe(&challenge.nonce);
             let ends = at.saturating_add(2 * LIFE.as_secs() as i64);
             let used = ShortLived { kind: KIND, key: &key, owner: "", value: "", ends };
             return tokens.keep_once(used).unwrap_or_else(|error| {

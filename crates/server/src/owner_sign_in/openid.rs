@@ -11,14 +11,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use http::header::{ACCEPT, AUTHORIZATION};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use ring::digest::{SHA256, digest};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use serde_json::Value;
+use stile_domain::base64;
 use stile_domain::percent::encode_component;
 use stile_domain::role::Role;
 use tokio::sync::Mutex;
@@ -29,7 +28,7 @@ use super::challenges::{Challenges, Purpose, derived};
 use crate::auth::ProviderVerifier;
 use crate::config::is_exposed;
 use crate::outbound::{OutboundClient, OutboundLimits};
-use crate::strict_json::parse_object;
+use stile_domain::json::strict::parse_object;
 
 /// How long the addresses of the provider are used before they are fetched again.
 const DISCOVERY_AGE: Duration = Duration::from_secs(10 * 60);
@@ -160,7 +159,7 @@ impl OpenIdSignIn {
             .challenges
             .issue(Purpose::OpenIdSignIn, callback, &bound, now)
             .map_err(|_| OpenIdError::Provider)?;
-        let state = format!("{challenge}.{}", URL_SAFE_NO_PAD.encode(return_to));
+        let state = format!("{challenge}.{}", base64::url_safe(return_to));
         let proof = digest(&SHA256, self.derived("pkce", &state).as_bytes());
         let query = form(&[
             ("response_type", "code"),
@@ -169,7 +168,7 @@ impl OpenIdSignIn {
             ("scope", "openid"),
             ("state", &state),
             ("nonce", &self.derived("nonce", &state)),
-            ("code_challenge", &URL_SAFE_NO_PAD.encode(proof)),
+            ("code_challenge", &base64::url_safe(proof)),
             ("code_challenge_method", "S256"),
         ]);
         let endpoint = &provider.authorization_endpoint;
@@ -190,7 +189,7 @@ impl OpenIdSignIn {
     ) -> Result<SignedInPerson, OpenIdError> {
         let (challenge, return_to) = answer.state.split_once('.').ok_or(OpenIdError::State)?;
         let return_to =
-            URL_SAFE_NO_PAD.decode(return_to).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            base64::from_url_safe(return_to).and_then(|bytes| String::from_utf8(bytes).ok());
         let return_to = return_to.ok_or(OpenIdError::State)?;
         let bound = bound_to(browser, &return_to);
         let genuine = self
@@ -252,7 +251,7 @@ impl OpenIdSignIn {
                 // RFC 6749, section 2.3.1: both parts are encoded like a form.
                 let pair =
                     format!("{}:{}", encode_component(&self.client.id), encode_component(secret));
-                let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair)))
+                let mut value = HeaderValue::try_from(format!("Basic {}", base64::standard(pair)))
                     .map_err(|_| OpenIdError::Provider)?;
                 value.set_sensitive(true);
                 headers.insert(AUTHORIZATION, value);
@@ -304,7 +303,7 @@ impl OpenIdSignIn {
     /// Returns a value that only this process can make from a state.
     fn derived(&self, label: &str, state: &str) -> String {
         let message = format!("{label} {state}");
-        URL_SAFE_NO_PAD.encode(hmac::sign(&self.key, message.as_bytes()))
+        base64::url_safe(hmac::sign(&self.key, message.as_bytes()))
     }
 }
 

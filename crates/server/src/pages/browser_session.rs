@@ -7,11 +7,10 @@
 //! *Source*: draft-ietf-httpbis-rfc6265bis, section 4.1.3; OWASP, "Cross-Site Request Forgery".
 
 use axum::body::Body;
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::header::{SET_COOKIE, USER_AGENT};
 use http::{HeaderValue, Response};
 use ring::digest::{SHA256, digest};
+use stile_domain::base64;
 use stile_domain::role::Role;
 use stile_domain::scope::{Scope, Verb};
 use stile_domain::sign_in::browser_name::browser_name;
@@ -121,7 +120,7 @@ impl BrowserSession {
     /// Returns the token that each form of the session carries.
     pub fn csrf_token(&self) -> String {
         let text = format!("form of {}", self.secret);
-        BASE64_URL_SAFE_NO_PAD.encode(digest(&SHA256, text.as_bytes()))
+        base64::url_safe(digest(&SHA256, text.as_bytes()))
     }
 
     /// Returns whether a form is from a page of this session.

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use stile_store::state::{Passkey, PasskeyAdded, PasskeyUse, StateError, TokenKey, TokenStore};
+
+use stile_domain::base64;
 
 use super::authenticator_data::AuthenticatorData;
 use super::client_data::ClientData;
@@ -136,7 +136,7 @@ impl Passkeys {
     ) -> Result<Self, PasskeyRefused> {
         let challenges =
             Challenges::of(key, &tokens, now).map_err(|_| PasskeyRefused::Malformed)?;
-        Ok(Self { tokens, challenges, owner_handle: URL_SAFE_NO_PAD.encode(owner_handle) })
+        Ok(Self { tokens, challenges, owner_handle: base64::url_safe(owner_handle) })
     }
 
     /// Returns what a page gives to the browser of the signed-in owner to register a passkey.
@@ -157,7 +157,7 @@ impl Passkeys {
             domain: site.domain.clone(),
             owner_handle: self.owner_handle.clone(),
             algorithms: PasskeyPublicKey::ALGORITHMS.to_vec(),
-            known: known.map(|passkey| URL_SAFE_NO_PAD.encode(&passkey.credential)).collect(),
+            known: known.map(|passkey| base64::url_safe(&passkey.credential)).collect(),
         })
     }
 
@@ -308,7 +308,7 @@ fn decode(value: &str) -> Result<Vec<u8>, PasskeyRefused> {
     if value.len() > MAX_VALUE_CHARS {
         return Err(PasskeyRefused::Malformed);
     }
-    URL_SAFE_NO_PAD.decode(value).map_err(|_| PasskeyRefused::Malformed)
+    base64::from_url_safe(value).ok_or(PasskeyRefused::Malformed)
 }
 
 #[cfg(test)]

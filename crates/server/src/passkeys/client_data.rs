@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use crate::owner_sign_in::challenges::Purpose;
-use crate::strict_json::parse_object;
+use stile_domain::json::strict::parse_object;
 
 /// The longest client data, in bytes. Browsers write about 150.
 const MAX_BYTES: usize = 4096;

@@ -6,13 +6,12 @@
 //! server of this program would have sent. Each of these requests carries the caller's token, so
 //! that server decides.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
+use stile_domain::base64;
 use stile_domain::percent::encode_component;
 use stile_domain::records::blob::media_type;
 use stile_domain::records::request::ReadRequest;
@@ -131,7 +130,7 @@ impl<'r> ByteWindowRequest<'r> {
                 "digest": digest,
             },
             "window": {
-                "base64": STANDARD.encode(bytes),
+                "base64": base64::standard(bytes),
                 "total_bytes": total,
                 "start_bytes": start,
                 "end_bytes": end,

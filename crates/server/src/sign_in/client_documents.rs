@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::http::rate_limit::RateLimit;
-use crate::strict_json;
+use stile_domain::json::strict;
 
 /// The shortest and the longest time that a document is used without a new fetch, whatever its host
 /// says. The shortest holds for `no-store`, too: VS Code's document has it.
@@ -177,7 +177,7 @@ impl ClientDocuments {
         };
         self.note_reached(url, fetched.as_ref().map(drop).map_err(|error| *error));
         let (outcome, kept) = match fetched {
-            Ok(document) => match strict_json::parse_object(&document.bytes) {
+            Ok(document) => match strict::parse_object(&document.bytes) {
                 None => (Err(FetchError::NotJson.into()), PAUSE),
                 Some(members) => match ClientMetadata::from_document(url, &members) {
                     Ok(metadata) => (Ok(Arc::new(metadata)), kept(document.max_age)),

@@ -15,7 +15,7 @@ use super::sealed_client::NotSealed;
 use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
 use crate::http::responses;
-use crate::strict_json::parse_object;
+use stile_domain::json::strict::parse_object;
 
 /// The name of a client that gave none.
 pub const NAMELESS: &str = "A client without a name";

@@ -1,8 +1,7 @@
 //! Random secrets, of which the state holds digests only.
 
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom as _, SystemRandom};
+use stile_domain::base64;
 use stile_domain::hash::ContentHash;
 use stile_store::state::SecretDigest;
 
@@ -22,7 +21,7 @@ impl RandomSecret {
     pub fn draw() -> Result<Self, NoRandomNumbers> {
         let mut bytes = [0; 32];
         SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomNumbers)?;
-        Ok(Self(BASE64_URL_SAFE_NO_PAD.encode(bytes)))
+        Ok(Self(base64::url_safe(bytes)))
     }
 
     /// Returns the secret itself, to be sent once and never stored.

@@ -45,7 +45,7 @@ fn only_real_modules_and_items_resolve() {
     let items = items(&rust_files());
     for name in [
         "permit", "space::write", "store::space", "stile_domain::scope::Scope", "Gate::permit",
-        "Tool::ask", "Verb::Read", "clippy.toml", "docs/decisions",
+        "Tool::permits", "Verb::Read", "clippy.toml", "docs/decisions",
     ] {
         assert!(resolves(name, &items), "{name}");
     }

@@ -10,6 +10,7 @@ use stile_testkit::client::{Http, Reply as Answered};
 use stile_testkit::leaks::Canaries;
 use stile_testkit::process::Server;
 use stile_testkit::upstream::faults::{self, CANARY};
+use stile_testkit::upstream::oddities::all_oddities;
 use stile_testkit::upstream::{Behaviour, Reply, Upstream};
 
 use tokio::net::TcpStream;
@@ -376,7 +377,7 @@ fn every_upstream_fault_gives_one_known_error_and_reveals_nothing() {
 
 #[test]
 fn an_odd_upstream_answer_becomes_a_note_or_an_error_and_leaks_nowhere() {
-    let cases = faults::all_oddities().into_iter();
+    let cases = all_oddities().into_iter();
     let cases = cases.map(|(name, behaviour)| {
         Case::new(name, behaviour, in_table(ODDITIES, name).unwrap_or(&["ok"]))
     });

@@ -370,7 +370,7 @@ impl Tool for Fifth {
     type Permits = Permit<Read>;
     type Output = Headings;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
         gate.permit(&self.path)
     }
 

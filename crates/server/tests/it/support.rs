@@ -516,7 +516,7 @@ impl Tool for Panics {
     type Permits = Permit<Read>;
     type Output = Done;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
         gate.permit(root())
     }
 
@@ -539,7 +539,7 @@ impl Tool for Sleeps {
     type Permits = Permit<Read>;
     type Output = Done;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
         gate.permit(root())
     }
 
@@ -563,7 +563,7 @@ impl Tool for Floods {
     type Permits = Permit<Read>;
     type Output = Flood;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
         gate.permit(root())
     }
 
@@ -586,7 +586,7 @@ impl Tool for Walks {
     type Permits = Permit<Walk>;
     type Output = Done;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Walk>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Walk>, Refusal> {
         gate.permit(root())
     }
 

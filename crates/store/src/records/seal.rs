@@ -9,11 +9,10 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use ring::rand::{SecureRandom as _, SystemRandom};
+use stile_domain::base64;
 use stile_domain::records::problem::Problem;
 
 /// The size of a key's identifier in bytes.
@@ -114,7 +113,7 @@ impl Seals {
             &mut sealed,
         )
         .map_err(|_| SealError)?;
-        Ok(URL_SAFE_NO_PAD.encode([&id[..], &nonce, &sealed].concat()))
+        Ok(base64::url_safe([&id[..], &nonce, &sealed].concat()))
     }
 
     pub(crate) fn seal_for_client(&self, plain: &[u8]) -> Result<String, Problem> {
@@ -126,7 +125,7 @@ impl Seals {
         if text.len() > MAX_TEXT {
             return None;
         }
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let bytes = base64::from_url_safe(text)?;
         let (id, rest) = bytes.split_at_checked(ID_BYTES)?;
         let (nonce, sealed) = rest.split_at_checked(NONCE_LEN)?;
         let (id, key) = self.keys.iter().find(|(known, _)| known == id)?;
@@ -138,6 +137,9 @@ impl Seals {
 
 #[cfg(test)]
 mod tests {
+    use ::base64::Engine as _;
+    use ::base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
     use super::*;
 
     #[test]

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ring::digest::{Context, SHA256};
+use stile_domain::base64::{Base64Check, is_base64};
 use stile_domain::records::filter::record_time;
 use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::indexed_fields::IndexedFields;
@@ -15,9 +16,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::order::order_key;
 use stile_domain::records::pieces::{self, INLINE_BYTES, MAX_RECORD, MAX_SLOTS, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::stored_body::{
-    Base64Check, BodyField, BodyWriter, RecordBody, StoredValue, is_base64,
-};
+use stile_domain::records::stored_body::{BodyField, BodyWriter, RecordBody, StoredValue};
 use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::field_index::RUN_RECORDS;

@@ -16,7 +16,8 @@ use stile_domain::path::RESERVED_PREFIX;
 use stile_domain::permit::{List, Permit};
 
 use super::folder_names::{FolderNames, FolderNamesBuilder};
-use super::{FOLDER_NAMES_BYTES, Inner, os, refusal};
+use super::inner::FOLDER_NAMES_BYTES;
+use super::{Inner, os, refusal};
 
 /// A candidate for the page, ordered by its position.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]

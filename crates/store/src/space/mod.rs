@@ -43,6 +43,7 @@ mod foreign_lock;
 mod held;
 mod hit_lines;
 mod identity;
+mod inner;
 mod keeper;
 mod left_out;
 mod link_rewriting;
@@ -54,6 +55,7 @@ mod names;
 pub mod note_folder;
 mod notes;
 mod opening;
+mod options;
 mod os;
 mod read;
 mod recall;
@@ -82,22 +84,16 @@ mod power_cut_tests;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::path::Path;
+use std::sync::Arc;
 
-use stile_domain::document::DocumentReader;
 use stile_domain::edit::EditError;
 use stile_domain::error::Refusal;
-use stile_domain::facts::{FileFacts, FileStamp, StampCache};
 use stile_domain::find::walk_cursor::WalkCursor;
 use stile_domain::hash::ContentHash;
 use stile_domain::limits::FileLimits;
 use stile_domain::listing::{ListPage, ListPosition};
-use stile_domain::notes::note_facts::NoteFacts;
 use stile_domain::notes::note_query::NoteQuery;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Append, Edit, EditTree, List, Permit, Read, ReadTree, Walk};
@@ -109,9 +105,9 @@ use crate::on_first_use::OnFirstUse;
 pub use change_feed::{Watch, WatchRefused};
 pub use conflict::SpaceEvents;
 use disclosure::Disclosure;
-use folder_names::FolderNames;
-use identity::Identity;
+use inner::{Abilities, Inner};
 pub use left_out::{LeftOut, LeftOutReason};
+pub use options::SpaceOptions;
 pub use recall_pages::{
     RecallBudget, RecallKind, RecallPage, RecallQuery, RecalledFile, RecalledPassage,
 };
@@ -124,17 +120,6 @@ pub use walk_pages::{
     ValueCounts,
 };
 pub use windows::{DocumentWindow, FileBytes, FileWindow, ReadAs, WindowContinuation, WindowStart};
-
-/// The memory for facts about files, in bytes.
-const MEMORY_BYTES: usize = 32 * 1024 * 1024;
-/// The memory for the names in folders, in bytes: for about a million names.
-const FOLDER_NAMES_BYTES: usize = 32 * 1024 * 1024;
-/// The memory for the tags, properties and links of notes, in bytes.
-const NOTE_FACTS_BYTES: usize = 32 * 1024 * 1024;
-/// How many large files are hashed for the first time, or edited, at once.
-const LARGE_AT_ONCE: usize = 2;
-/// How many of our own writes are remembered, so that reads of them need not wait.
-const OWN_WRITES: usize = 1024;
 
 /// A folder that agents are let into. All clones are the same space. A method that takes a permit
 /// fails with a [`Refusal`] for the agent.
@@ -149,71 +134,10 @@ pub struct Space {
     thread_share: Option<Arc<dyn ThreadShare>>,
 }
 
-/// The settings of a space.
-#[derive(Clone)]
-pub struct SpaceOptions {
-    /// The limits on files and answers.
-    pub limits: FileLimits,
-    /// The mount points inside the space that are entered. Calls at any other are refused.
-    pub mounts: Vec<SpacePath>,
-    /// How long a change waits for other changes before it is refused as busy.
-    pub lock_wait: Duration,
-    /// What listing, finding and searching leave out.
-    pub search_ignore: SearchIgnore,
-    /// Receives journal lines of events that no call caused, such as a conflict copy.
-    pub events: SpaceEvents,
-    /// The folder for what recovers an append after a kill, on the machine and outside of the
-    /// space. Without it an append replaces the file, as every other change does.
-    pub appends_folder: Option<PathBuf>,
-    /// Takes the text out of documents. Without it they are no text.
-    pub documents: Option<Arc<dyn DocumentReader>>,
-}
-
-impl SpaceOptions {
-    /// Returns the options for a folder whose notes are imported: nothing is left out, and nothing
-    /// is written.
-    pub fn of_import() -> Self {
-        Self {
-            limits: FileLimits::default(),
-            mounts: Vec::new(),
-            lock_wait: Duration::ZERO,
-            search_ignore: SearchIgnore::nothing(),
-            events: Arc::new(|_| ()),
-            appends_folder: None,
-            documents: None,
-        }
-    }
-}
-
 /// The error if the root of a space cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("the space cannot be opened: {0}")]
 pub struct OpenError(#[from] io::Error);
-
-struct Inner {
-    root: Arc<Root>,
-    options: Arc<SpaceOptions>,
-    /// Whether the file system has advisory locks on folders. Without them every change is refused.
-    can_lock: bool,
-    /// Whether the file system can exchange two names in one step.
-    can_exchange: bool,
-    folders: Arc<lock::Folders>,
-    keeper: Arc<keeper::Keeper>,
-    history: Option<Arc<History>>,
-    append_intents: Option<append_intent::AppendIntents>,
-    memory: Mutex<StampCache<FileFacts>>,
-    changes: Arc<change_feed::ChangeFeed>,
-    folder_names: Mutex<StampCache<FolderNames>>,
-    note_facts: Mutex<StampCache<NoteFacts>>,
-    unfinished: recall::UnfinishedQuestions,
-    words: word_cache::WordCache,
-    documents: document_texts::DocumentTexts,
-    own: Mutex<VecDeque<FileStamp>>,
-    first_reads: lock::Turnstile,
-    large_changes: lock::Turnstile,
-    /// The threads that help with searches, of all callers together.
-    search_helpers: lock::Turnstile,
-}
 
 /// A file that was created.
 #[derive(Clone, Copy, Debug)]
@@ -263,9 +187,6 @@ pub struct FirstUse {
     /// Tells the person who started the program what the folder lacks.
     pub notices: Box<dyn FnMut(Vec<String>) + Send>,
 }
-
-/// What a space keeps of changes: old versions, displaced files, and what recovers appends.
-type Kept = (Option<Arc<History>>, Arc<keeper::Keeper>, Option<append_intent::AppendIntents>);
 
 impl Space {
     /// Opens a folder of the machine, by the authority of the person who started the program.
@@ -769,83 +690,6 @@ impl Space {
             Ok(done) => done,
             Err(error) => Err(crate::incident("space", &error.into())),
         }
-    }
-}
-
-impl Inner {
-    fn new(
-        root: Arc<Root>,
-        folders: Arc<lock::Folders>,
-        abilities: Abilities,
-        options: Arc<SpaceOptions>,
-        (history, keeper, append_intents): Kept,
-    ) -> Self {
-        Self {
-            root,
-            can_lock: abilities.lock,
-            can_exchange: abilities.exchange.unwrap_or(true),
-            folders,
-            keeper,
-            history,
-            append_intents,
-            memory: Mutex::new(StampCache::new(MEMORY_BYTES)),
-            changes: change_feed::ChangeFeed::new(),
-            folder_names: Mutex::new(StampCache::new(FOLDER_NAMES_BYTES)),
-            note_facts: Mutex::new(StampCache::new(NOTE_FACTS_BYTES)),
-            unfinished: recall::UnfinishedQuestions::default(),
-            words: word_cache::WordCache::default(),
-            documents: document_texts::DocumentTexts::new(options.documents.clone()),
-            own: Mutex::default(),
-            first_reads: lock::Turnstile::new(LARGE_AT_ONCE),
-            large_changes: lock::Turnstile::new(LARGE_AT_ONCE),
-            search_helpers: lock::Turnstile::new(search_helpers()),
-            options,
-        }
-    }
-
-    fn memory(&self) -> MutexGuard<'_, StampCache<FileFacts>> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Remembers the state of a file after our own write.
-    fn remember_own(&self, identity: Identity, file: &File) {
-        let Ok(status) = os::status(file) else { return };
-        if status.identity() == identity {
-            let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-            if own.len() == OWN_WRITES {
-                own.pop_front();
-            }
-            own.push_back(status.stamp);
-        }
-    }
-
-    /// Returns whether our own write left a file in exactly this state.
-    fn is_own(&self, stamp: &FileStamp) -> bool {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().any(|own| own == stamp)
-    }
-}
-
-/// Returns how many threads help with searches at once: with the thread that walks, as many as the
-/// machine has processors, and no more than four.
-fn search_helpers() -> usize {
-    std::thread::available_parallelism().map_or(0, |count| count.get().min(4) - 1)
-}
-
-/// The abilities of a file system.
-struct Abilities {
-    lock: bool,
-    /// `None` if the probe failed, as in a folder that is not writable.
-    exchange: Option<bool>,
-}
-
-impl Abilities {
-    /// Returns what two file systems both can do.
-    fn and(&self, other: &Self) -> Self {
-        let exchange = match (self.exchange, other.exchange) {
-            (Some(false), _) | (_, Some(false)) => Some(false),
-            (one, other) => one.or(other),
-        };
-        Self { lock: self.lock && other.lock, exchange }
     }
 }
 

@@ -19,9 +19,10 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Walk};
 
 use super::folder_names::{FolderNames, FolderNamesBuilder};
+use super::inner::FOLDER_NAMES_BYTES;
 use super::left_out::{LeftOut, LeftOutReason};
 use super::list::MOST_READS;
-use super::{FOLDER_NAMES_BYTES, Inner, fault, os, refusal};
+use super::{Inner, fault, os, refusal};
 
 /// The most names of a folder in memory. A larger folder is read several times.
 const MOST_NAMES: usize = 64 * 1024;

@@ -45,7 +45,7 @@ impl<T: NoteTool> Tool for Local<T> {
     type Output = T::Answer;
     type Error = NoteError;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, NoteError> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Read>, NoteError> {
         gate.permit(self.0.path().space_path()).map_err(NoteError)
     }
 

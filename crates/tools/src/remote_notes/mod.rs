@@ -93,7 +93,7 @@ impl Toolset for RemoteNotes {
     }
 
     /// Allows every call: a tool that the caller's role may not use does not exist for the caller.
-    fn ask(&self, _: &'static str, _: &Value, _: &Caller) -> Result<(), Denial> {
+    fn check_permits(&self, _: &'static str, _: &Value, _: &Caller) -> Result<(), Denial> {
         Ok(())
     }
 

@@ -55,7 +55,7 @@ impl<T: NoteTool> Tool for Remote<T> {
     /// Asks as the tool for a note of a space does. The role table has allowed the tool already,
     /// and the session says whether the caller's path scopes or the server that has the notes
     /// decide about the path.
-    fn ask(&self, gate: Gate<'_>) -> Result<Option<Permit<Read>>, RemoteNoteError> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Option<Permit<Read>>, RemoteNoteError> {
         Ok(gate.permit(self.0.path().space_path()).ok())
     }
 

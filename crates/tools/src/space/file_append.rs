@@ -38,7 +38,7 @@ impl Tool for FileAppend {
     type Output = FileCreated;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Edit>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Edit>, Refusal> {
         gate.permit(&self.path)
     }
 

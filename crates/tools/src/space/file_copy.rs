@@ -36,7 +36,7 @@ impl Tool for FileCopy {
     type Output = FileCreated;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal> {
         both(gate.permit(&self.path), gate.permit(&self.to))
     }
 

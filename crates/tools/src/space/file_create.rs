@@ -1,9 +1,8 @@
 //! `file.create`: a new file, and never over an old one.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stile_domain::base64;
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
@@ -47,7 +46,7 @@ impl ContentEncoding {
     pub(super) fn decode(self, content: String) -> Result<Vec<u8>, Refusal> {
         match self {
             Self::Utf8 => Ok(content.into_bytes()),
-            Self::Base64 => STANDARD.decode(content).map_err(|_| {
+            Self::Base64 => base64::from_standard(content).ok_or_else(|| {
                 Refusal::invalid_argument(
                     "`content` must be base64 with padding when `encoding` is `base64`",
                 )
@@ -117,7 +116,7 @@ impl Tool for FileCreate {
     type Output = FileCreated;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Edit>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Edit>, Refusal> {
         gate.permit(&self.path)
     }
 

@@ -106,7 +106,7 @@ impl Tool for FileFind {
     type Output = FoundFiles;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Walk>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Walk>, Refusal> {
         gate.permit(&self.path)
     }
 

@@ -98,7 +98,7 @@ impl Tool for FileHistory {
     type Output = FileChanges;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
         gate.permit(&self.path)
     }
 

@@ -139,7 +139,7 @@ impl Tool for FileList {
     type Output = FolderTree;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal> {
         let all = self.tree_hash.then(|| gate.permit(&self.path));
         Ok((gate.permit(&self.path)?, all.transpose()?))
     }

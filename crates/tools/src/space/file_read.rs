@@ -1,9 +1,8 @@
 //! `file.read`: any file, an image as the model sees it, everything else in windows of bytes.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stile_domain::base64;
 use stile_domain::error::Refusal;
 use stile_domain::file_cursor::FileCursor;
 use stile_domain::hash::ContentHash;
@@ -192,7 +191,7 @@ impl Tool for FileRead {
     type Output = FileReading;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
         gate.permit(&self.path)
     }
 
@@ -201,7 +200,7 @@ impl Tool for FileRead {
         let BytePart { file, offset, media_type, kind, next } =
             read_part(space, permit, start).await?;
         let path: SpacePath = self.path.into();
-        let data = STANDARD.encode(&file.bytes);
+        let data = base64::standard(&file.bytes);
         let (content, media) = match kind {
             Some(kind) => (None, Some(Media { kind, mime_type: media_type.to_owned(), data })),
             None => (Some(data), None),

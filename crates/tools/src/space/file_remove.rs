@@ -53,7 +53,7 @@ impl Tool for FileRemove {
     type Output = FileRemoved;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Edit>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Edit>, Refusal> {
         gate.permit(&self.path)
     }
 

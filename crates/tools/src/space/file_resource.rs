@@ -6,9 +6,8 @@
 
 use std::borrow::Cow;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
+use stile_domain::base64;
 use stile_domain::error::Refusal;
 use stile_domain::file_cursor::FileCursor;
 use stile_domain::file_uri::{self, BadFileUri, FilePartRequest};
@@ -234,7 +233,7 @@ fn byte_content(path: &SpacePath, part: BytePart) -> ResourceContent {
         "offset": offset,
     });
     ResourceContent {
-        body: ResourceBody::Base64(STANDARD.encode(&file.bytes)),
+        body: ResourceBody::Base64(base64::standard(&file.bytes)),
         mime_type: media_type.to_owned(),
         meta: meta(path, part, next),
     }

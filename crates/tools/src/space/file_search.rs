@@ -193,7 +193,7 @@ impl Tool for FileSearch {
     type Output = RecalledFiles;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Walk>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Walk>, Refusal> {
         gate.permit(&self.path)
     }
 

@@ -45,7 +45,7 @@ impl Tool for FolderCreate {
     type Output = FolderCreated;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Edit>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Edit>, Refusal> {
         gate.permit(&self.path)
     }
 

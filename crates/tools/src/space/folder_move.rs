@@ -75,7 +75,7 @@ impl Tool for FolderMove {
     type Output = FolderMoved;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal> {
         let paths = both(gate.permit(&self.path), gate.permit(&self.to))?;
         Ok((paths, if self.rewrite_links { note_permits(gate) } else { None }))
     }

@@ -52,7 +52,7 @@ impl Tool for FolderRemove {
     type Output = FolderRemoved;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<EditTree>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<EditTree>, Refusal> {
         gate.permit(&self.path)
     }
 

@@ -273,9 +273,14 @@ impl Toolset for SpaceTools {
         futures::future::ready(tools.map(|tool| tool.name).collect()).boxed()
     }
 
-    fn ask(&self, name: &'static str, arguments: &Value, caller: &Caller) -> Result<(), Denial> {
+    fn check_permits(
+        &self,
+        name: &'static str,
+        arguments: &Value,
+        caller: &Caller,
+    ) -> Result<(), Denial> {
         match self.entry(name) {
-            Some(tool) => tool.ask(arguments, caller, &self.log),
+            Some(tool) => tool.check_permits(arguments, caller, &self.log),
             None => Ok(()),
         }
     }
@@ -352,7 +357,7 @@ impl Toolset for SpaceTools {
         list::is_list_uri(uri).then_some(list::OPERATION)
     }
 
-    fn ask_resource(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
+    fn check_resource(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
         if file_resource::is_file_uri(uri) {
             return self.ask_file(uri, caller);
         }

@@ -150,7 +150,7 @@ impl Tool for NoteFind {
     type Output = FoundNotes;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal> {
         let linked = self.links_to.as_ref().map(|path| gate.permit(path)).transpose()?;
         let folder = gate.permit(&self.path)?;
         Ok(((folder, gate.permit(&SpacePath::root())?), linked))

@@ -114,7 +114,7 @@ impl Tool for NoteLinks {
     type Output = LinksOfNote;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal> {
         let note = gate.permit(&self.path)?;
         Ok((note, gate.permit(&SpacePath::root())?))
     }

@@ -89,7 +89,7 @@ impl Tool for NoteTags {
     type Output = CountedTags;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Walk>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Walk>, Refusal> {
         gate.permit(&self.path)
     }
 

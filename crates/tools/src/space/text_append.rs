@@ -75,7 +75,7 @@ impl Tool for TextAppend {
     type Output = TextChanged;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<AppendPermit, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<AppendPermit, Refusal> {
         if self.create {
             let (append, create) = (gate.permit(&self.path)?, gate.permit(&self.path)?);
             Ok(AppendPermit::Creating { append, create })

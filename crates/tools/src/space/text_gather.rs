@@ -113,7 +113,7 @@ impl Tool for TextGather {
 
     /// Asks for all files. One that the scopes do not cover makes the whole call need all scopes
     /// that are missing; what no scope helps against is the refusal of its piece.
-    fn ask(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal> {
         let (mut permits, mut missing, mut has) = (Vec::new(), Vec::new(), Vec::new());
         for item in &self.items {
             match gate.permit(&item.path) {

@@ -188,7 +188,7 @@ impl Tool for TextRead {
     type Output = TextWindow;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
         gate.permit(&self.path)
     }
 

@@ -103,7 +103,7 @@ impl Tool for TextReplace {
     type Output = TextChanged;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Edit>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Edit>, Refusal> {
         gate.permit(&self.path)
     }
 

@@ -194,7 +194,7 @@ impl Tool for FindText {
     type Output = FoundLines;
     type Error = Refusal;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Walk>, Refusal> {
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Walk>, Refusal> {
         gate.permit(&self.path)
     }
 

@@ -230,8 +230,11 @@ async fn the_journal_names_neither_note_nor_heading() {
             rig.note(tool, path).await;
         }
         rig.call("read:/other/", tool, json!({ "path": "private-name/a.md" })).await;
-        let _ =
-            rig.tools.ask(tool, &json!({ "path": "private-name/a.md" }), &caller("read:/other/"));
+        let _ = rig.tools.check_permits(
+            tool,
+            &json!({ "path": "private-name/a.md" }),
+            &caller("read:/other/"),
+        );
         rig.call(READ, tool, json!({ "path": 7 })).await;
     }
     let lines: Vec<JournalLine> = stile_store::journal::read_all(&rig.state_dir).unwrap().lines;

@@ -313,7 +313,7 @@ async fn a_folder_is_listed_with_the_known_hashes() {
     );
     let notes = text(rig.tools.read_resource("list:///notes", &caller("read:/")).await.unwrap());
     assert!(notes.contains(r#""name":"a b.md","type":"file","size_bytes":1"#), "{notes}");
-    let refused = rig.tools.ask_resource("list:///notes", &caller("read:/other/")).unwrap_err();
+    let refused = rig.tools.check_resource("list:///notes", &caller("read:/other/")).unwrap_err();
     assert_eq!(refused.code, "insufficient_scope");
     assert_eq!(rig.tools.find_resource("file:///etc/passwd"), None);
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::records::json_lexer::{Container, JsonEvent, JsonLexer};
+use crate::json::pieces::{Container, JsonEvent, JsonLexer};
 use crate::records::json_pointer::push_step;
 use crate::records::pieces;
 

@@ -4,10 +4,10 @@
 //! values straight in their compact form. Every method leaves the scanner after what it took and
 //! the white space that follows, so no method looks back.
 
-use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::row_error::{MAX_DEPTH, MAX_NUMBER_CHARS, RowError, RowFault};
+use crate::json::text::push_escaped;
 use crate::records::value::FieldValue;
 
 /// A text and the position up to which it has been read.
@@ -312,36 +312,6 @@ impl<'a> JsonScanner<'a> {
     fn unit(&self, at: usize) -> Option<u32> {
         let digits = self.bytes.get(at..at.checked_add(4)?)?;
         digits.iter().try_fold(0, |unit, &digit| Some(unit * 16 + char::from(digit).to_digit(16)?))
-    }
-}
-
-/// Appends a string in quotes, with as few escapes as JSON allows.
-pub(super) fn push_string(out: &mut String, text: &str) {
-    out.push('"');
-    let mut plain = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        if byte < b' ' || byte == b'"' || byte == b'\\' {
-            out.push_str(text.get(plain..at).unwrap_or_default());
-            push_escaped(out, char::from(byte));
-            plain = at + 1;
-        }
-    }
-    out.push_str(text.get(plain..).unwrap_or_default());
-    out.push('"');
-}
-
-fn push_escaped(out: &mut String, character: char) {
-    match character {
-        '"' => out.push_str("\\\""),
-        '\\' => out.push_str("\\\\"),
-        '\u{8}' => out.push_str("\\b"),
-        '\u{c}' => out.push_str("\\f"),
-        '\n' => out.push_str("\\n"),
-        '\r' => out.push_str("\\r"),
-        '\t' => out.push_str("\\t"),
-        // Writing to a string does not fail.
-        '\0'..='\u{1f}' => drop(write!(out, "\\u{:04x}", u32::from(character))),
-        _ => out.push(character),
     }
 }
 

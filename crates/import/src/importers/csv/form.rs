@@ -20,9 +20,9 @@ use stile_records::rows::MAX_ROW_BYTES;
 use stile_records::rows::line_source::LineSource;
 use stile_store::files;
 
-use super::encoding::{Encoding, Transcoder};
 use super::options::{CsvOptions, HeaderRow};
 use super::records::{RecordEnd, RecordReader};
+use crate::charset::file_encoding::{Encoding, Transcoder};
 
 /// How much decoded text is looked at for the delimiter and the header.
 const SAMPLE_BYTES: u64 = 1 << 20;

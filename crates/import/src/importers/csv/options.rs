@@ -7,7 +7,7 @@ use stile_domain::records::table::column::TableSpelling;
 use stile_domain::records::table::written_date::DateOrder;
 use stile_domain::records::table::written_number::DecimalMark;
 
-use super::encoding::Encoding;
+use crate::charset::file_encoding::Encoding;
 
 /// The member of a declaration that says how files of the stream are read. It has no effect on
 /// requests, and clients do not see it.

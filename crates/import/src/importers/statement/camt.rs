@@ -7,9 +7,7 @@
 
 use std::io;
 
-use quick_xml::Reader;
-use quick_xml::events::{BytesStart, Event};
-
+use super::super::xml_elements::{Element, ElementReader, Part};
 use super::amount::amount;
 use super::{ReadTransaction, Transaction, charset, day};
 use crate::importer::UnusableRow;
@@ -25,69 +23,49 @@ pub(super) fn begins(beginning: &[u8]) -> bool {
 /// # Errors
 /// The file is not XML, or has no statement.
 pub fn read(bytes: &[u8]) -> io::Result<Vec<ReadTransaction>> {
-    let damaged = |error: quick_xml::Error| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("it is not XML: {error}"))
-    };
     let text = crate::charset::decode_text(bytes, charset(bytes).as_deref());
-    let mut reader = Reader::from_str(&text);
-    reader.config_mut().check_end_names = true;
-    let mut entries = Entries::default();
-    let mut counted = (0, 1);
-    loop {
-        let at = usize::try_from(reader.buffer_position()).unwrap_or(usize::MAX);
-        match reader.read_event().map_err(damaged)? {
-            Event::Eof => break,
-            Event::Start(start) => {
-                entries.begin(&start, line_at(&text, at, &mut counted));
+    let mut elements = ElementReader::new(text.as_bytes(), &["Acct", "Ntry"]);
+    let (mut is_statement, mut account, mut entries) = (false, None, Vec::new());
+    while let Some(part) = elements.next()? {
+        match part {
+            Part::Around(name) => match name.as_str() {
+                "BkToCstmrStmt" => is_statement = true,
+                "Stmt" => account = None,
+                _ => {}
+            },
+            Part::Whole(line, element) if element.name == "Ntry" => {
+                let mut entry = Entry::default();
+                entry.read(&mut Vec::new(), &element);
+                entries.push((line, entry.transaction(account.clone())));
             }
-            Event::Empty(start) => {
-                entries.begin(&start, line_at(&text, at, &mut counted));
-                entries.end();
-            }
-            Event::End(_) => entries.end(),
-            Event::Text(own) => entries.text.push_str(&own),
-            Event::CData(own) => entries.text.push_str(&own),
-            Event::GeneralRef(name) => {
-                let reference = format!("&{};", &*name);
-                let decoded = quick_xml::escape::unescape(&reference);
-                entries.text.push_str(&decoded.unwrap_or_default());
-            }
-            _ => {}
+            Part::Whole(_, element) => account = account.or_else(|| number_of_account(&element)),
+            Part::CutOff(_) => {}
         }
     }
-    if !entries.is_statement {
+    if !is_statement {
         let message = "it has no statement (`BkToCstmrStmt`)";
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
-    Ok(entries.read)
+    Ok(entries)
 }
 
-/// Returns the line at an offset. `counted` is the offset up to which lines were counted, and the
-/// line there.
-fn line_at(text: &str, at: usize, counted: &mut (usize, u64)) -> u64 {
-    let new = text.as_bytes().get(counted.0..at).unwrap_or_default();
-    counted.1 += new.iter().filter(|byte| **byte == b'\n').count() as u64;
-    counted.0 = counted.0.max(at);
-    counted.1
-}
-
-/// The entries so far.
-#[derive(Default)]
-struct Entries {
-    is_statement: bool,
-    /// The names of the open elements.
-    path: Vec<String>,
-    /// The text of the innermost element.
-    text: String,
-    account: Option<String>,
-    open: Option<Entry>,
-    read: Vec<ReadTransaction>,
+/// Returns the number of an account, and not that of its owner or of its bank.
+fn number_of_account(element: &Element) -> Option<String> {
+    element
+        .children
+        .iter()
+        .filter(|child| !matches!(child.name.as_str(), "Ownr" | "Svcr"))
+        .find_map(|child| {
+            let is_number = matches!(child.name.as_str(), "IBAN" | "Id");
+            let own =
+                || Some(child.text.trim().to_owned()).filter(|it| is_number && !it.is_empty());
+            number_of_account(child).or_else(own)
+        })
 }
 
 /// An entry that is being read.
 #[derive(Default)]
 struct Entry {
-    line: u64,
     amount: Option<String>,
     is_debit: bool,
     /// How many payments of the entry began.
@@ -105,54 +83,22 @@ struct Entry {
     found: Transaction,
 }
 
-impl Entries {
-    fn begin(&mut self, start: &BytesStart<'_>, line: u64) {
-        let name = start.local_name().as_ref().to_owned();
-        self.text.clear();
-        match name.as_str() {
-            "BkToCstmrStmt" => self.is_statement = true,
-            "Stmt" => self.account = None,
-            "Ntry" => self.open = Some(Entry { line, ..Entry::default() }),
-            _ => {}
-        }
-        if let Some(entry) = &mut self.open {
-            if name == "TxDtls" {
-                entry.payments += 1;
-            }
-            if name == "Amt" && self.path.last().is_some_and(|parent| parent == "Ntry") {
-                let mut attributes = start.attributes().flatten();
-                let currency = attributes.find(|own| own.key.local_name().as_ref() == "Ccy");
-                entry.found.currency = currency.map(|own| own.value.into_owned());
-            }
-        }
-        self.path.push(name);
-    }
-
-    fn end(&mut self) {
-        let text = std::mem::take(&mut self.text).trim().to_owned();
-        let name = self.path.pop().unwrap_or_default();
-        if name == "Ntry" {
-            if let Some(entry) = self.open.take() {
-                let line = entry.line;
-                self.read.push((line, entry.transaction(self.account.clone())));
-            }
-            return;
-        }
-        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
-        match &mut self.open {
-            Some(entry) => entry.take(&path, &name, text),
-            None => {
-                let is_account = path.contains(&"Acct") && !path.contains(&"Ownr");
-                let is_own = matches!(name.as_str(), "IBAN" | "Id") && !text.is_empty();
-                if is_account && is_own && !path.contains(&"Svcr") {
-                    self.account.get_or_insert(text);
-                }
-            }
-        }
-    }
-}
-
 impl Entry {
+    /// Takes what an element says, and before that what the elements in it say. `path` are the
+    /// elements around it.
+    fn read<'e>(&mut self, path: &mut Vec<&'e str>, element: &'e Element) {
+        if element.name == "TxDtls" {
+            self.payments += 1;
+        }
+        if element.name == "Amt" && path.last() == Some(&"Ntry") {
+            self.found.currency = element.attribute("Ccy");
+        }
+        path.push(&element.name);
+        element.children.iter().for_each(|child| self.read(path, child));
+        path.pop();
+        self.take(path, &element.name, element.text.trim().to_owned());
+    }
+
     /// Takes the text of an element. `path` are the elements around it.
     fn take(&mut self, path: &[&str], name: &str, text: String) {
         let parent = path.last().copied().unwrap_or_default();

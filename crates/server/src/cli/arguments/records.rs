@@ -8,8 +8,7 @@ use stile_import::importers::IMPORTERS;
 use super::{
     Settings, flag, json, many, one, positional, setting_arguments, settings_of_nobody, utc,
 };
-use crate::cli::import::{EXPORT_FORMAT, join_names};
-use crate::cli::import_reading::{DATE_ORDERS, DECIMALS, HEADERS};
+use crate::cli::flags::import_reading::{DATE_ORDERS, DECIMALS, EXPORT_FORMAT, HEADERS};
 use crate::config::CommandGroup;
 
 /// Returns the commands about records, in the order of the help.
@@ -165,6 +164,15 @@ fn default_streams(importers: &[&Importer]) -> String {
         .iter()
         .map(|(stream, names)| format!("{stream}, for {}", join_names(names, "and")));
     lines.collect::<Vec<_>>().join("; ")
+}
+
+/// Joins names as a sentence does: `a, b or c`.
+fn join_names(names: &[&str], conjunction: &str) -> String {
+    match names {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} {conjunction} {last}", first.join(", ")),
+    }
 }
 
 fn connections() -> Command {
@@ -376,7 +384,7 @@ mod tests {
     use stile_import::importer::{Contents, Recognition, StreamDeclaration};
 
     use super::*;
-    use crate::cli::import;
+    use crate::cli::commands::import_with;
 
     static TOY: Importer = Importer {
         name: "toy",
@@ -410,7 +418,7 @@ mod tests {
             );
             let matches = command.try_get_matches_from(line.iter().chain(more)).unwrap();
             let home = |name: &str| (name == "HOME").then(|| "/home/ann".to_owned());
-            let ran = import::run_with(&importers, &matches, &home, &mut Vec::new());
+            let ran = import_with(&importers, &matches, &home, &mut Vec::new());
             ran.unwrap_err().report().0
         };
         for (file, content, format) in

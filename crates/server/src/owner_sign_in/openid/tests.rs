@@ -100,7 +100,7 @@ async fn an_answer_counts_once_and_in_the_browser_that_asked() {
     let late = Instant::now() + Duration::from_secs(301);
     assert_eq!(sign_in.finish(CALLBACK, BROWSER, foreign, late).await, Err(OpenIdError::State));
     let (challenge, _) = answer["state"].split_once('.').unwrap();
-    let redirected = format!("{challenge}.{}", URL_SAFE_NO_PAD.encode("/elsewhere"));
+    let redirected = format!("{challenge}.{}", base64::url_safe("/elsewhere"));
     for (name, value, expected) in [
         ("state", "", OpenIdError::State),
         ("state", challenge, OpenIdError::State),

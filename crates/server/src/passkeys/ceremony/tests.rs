@@ -64,7 +64,7 @@ impl Site {
 
     /// Registers a passkey as an honest browser does.
     fn registered(&self, algorithm: PasskeyAlgorithm) -> Authenticator {
-        let handle = URL_SAFE_NO_PAD.encode(b"the owner");
+        let handle = base64::url_safe(b"the owner");
         let authenticator = Authenticator::new(algorithm, &handle);
         let asked = Asked::registration(&self.registration_challenge(), ORIGIN, DOMAIN);
         self.register(&authenticator.register(&asked)).unwrap();
@@ -218,7 +218,7 @@ fn only_the_owners_key_over_the_very_bytes_signs_in() {
     let authenticator = site.registered(PasskeyAlgorithm::Es256);
     let other = Authenticator::new(PasskeyAlgorithm::Es256, &authenticator.user_handle);
     let good = || authenticator.sign_in(&site.asked());
-    let encode = |text: &str| URL_SAFE_NO_PAD.encode(text);
+    let encode = |text: &str| base64::url_safe(text);
     for (what, answer) in [
         ("an unknown passkey", other.sign_in(&site.asked())),
         (

@@ -3,9 +3,10 @@
 use std::io;
 
 use ring::digest::{Context, SHA256};
+use stile_domain::base64::Base64Check;
 use stile_domain::records::pieces::{self, MAX_PIECES, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::stored_body::{Base64Check, LongValue};
+use stile_domain::records::stored_body::LongValue;
 
 use crate::records::model::{TextSource, WriteRefusal};
 

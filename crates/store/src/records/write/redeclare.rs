@@ -6,14 +6,13 @@
 //! numbers, keys and times of ingest stay. If the slot of a long text changes, its pieces get new
 //! numbers and are not written again.
 
+use stile_domain::base64::Base64Check;
 use stile_domain::records::filter::record_time;
 use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::order::order_key;
 use stile_domain::records::pieces::{self, MAX_SLOTS, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::stored_body::{
-    Base64Check, BodyField, BodyWriter, RecordBody, StoredValue,
-};
+use stile_domain::records::stored_body::{BodyField, BodyWriter, RecordBody, StoredValue};
 use stile_domain::records::value::FieldValue;
 
 use super::index::{Indexer, add_tokens, write_tokens};

@@ -1,0 +1,173 @@
+//! Checks this machine: the folders, the disk, the clock, the port, the databases and the journal.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use clap::ArgMatches;
+use stile_store::probe;
+use stile_store::records::Records;
+use stile_store::state::{RunningServer, StateDir, StateError, check_disjoint};
+
+use crate::checkup::{self, Finding, failed, folder};
+use crate::cli::compose::{Home, owner};
+use crate::cli::failure::Failure;
+use crate::clock::{self, unix_seconds, wall_clock};
+use crate::config::declarations::ROOT;
+use crate::config::{Environment, Resolved, Source};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub(super) fn check(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    resolved: &Resolved,
+    server: Option<&RunningServer>,
+) -> Result<Vec<Finding>, Failure> {
+    let config = &resolved.config;
+    let mut findings = vec![root(resolved)];
+    if let Err(error) = check_disjoint(&config.root, &config.state) {
+        findings.push(Finding::bad("folders", error.to_string(), "name other folders"));
+    }
+    match StateDir::open_existing(&config.state) {
+        Err(StateError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+            findings.push(Finding::warning(
+                "state",
+                format!("there is no state folder {}", config.state.display()),
+                "`stile serve` makes it",
+            ));
+        }
+        Err(error) => findings.push(failed("state", &error)),
+        Ok(state) => {
+            findings.push(folder("state", &state.path().display().to_string(), state.path()));
+            match Home::with(state, config) {
+                Err(error) => findings.push(failed("database", &error)),
+                Ok(home) => {
+                    if home.database().is_some() {
+                        findings.push(Finding::good("database", "answers"));
+                    }
+                    findings.extend(state_files(&home));
+                    if home.has_records() {
+                        findings.push(records(&home, matches, environment));
+                    }
+                }
+            }
+        }
+    }
+    findings.push(match server {
+        Some(RunningServer { origin, root, .. }) => {
+            Finding::good("port", format!("{} is served at {origin}", root.display()))
+        }
+        None => port(config.listen),
+    });
+    Ok(findings)
+}
+
+fn root(resolved: &Resolved) -> Finding {
+    let root = &resolved.config.root;
+    let shown = root.display().to_string();
+    match probe::folder(root) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if *resolved.source(&ROOT) == Source::Default {
+                Finding::warning("root", format!("there is no {shown}"), "`stile serve` makes it")
+            } else {
+                Finding::bad("root", format!("there is no {shown}"), "make it, or name another")
+            }
+        }
+        _ => folder("root", &shown, root),
+    }
+}
+
+/// Checks the key, the tokens, the clock and the journal.
+fn state_files(home: &Home) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    match home.existing_key() {
+        Ok(_) => findings.push(Finding::good("key", "signs tokens")),
+        Err(StateError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+            findings.push(Finding::warning("key", "there is none yet", "`stile serve` makes it"));
+        }
+        Err(error) => findings.push(failed("key", &error)),
+    }
+    let tokens = home.tokens().and_then(|tokens| tokens.list());
+    findings.extend(checkup::tokens(tokens, unix_seconds(wall_clock())));
+    findings.extend(checkup::journal(home.state()));
+    findings
+}
+
+/// Checks the records: of the one owner, or of every tenant of the database.
+fn records(home: &Home, matches: &ArgMatches, environment: Environment<'_>) -> Finding {
+    let check = |records: Records| {
+        let owner = owner::of_records(records, environment);
+        if matches.get_flag("deep") {
+            owner.services.check_database(&owner.caller)?;
+        }
+        Ok(())
+    };
+    let now = clock::now();
+    let checked = match home.database() {
+        None => home.records(now).and_then(check),
+        Some(database) => database.tenants().map_err(Failure::from).and_then(|tenants| {
+            tenants.iter().try_for_each(|tenant| check(home.records_of(tenant, now)?))
+        }),
+    };
+    match checked {
+        Ok(()) if matches.get_flag("deep") => Finding::good("records", "every page is whole"),
+        Ok(()) => Finding::good("records", "open; `--deep` checks every page"),
+        Err(failure) => Finding::bad(
+            "records",
+            failure.report().0.trim().trim_start_matches("error: "),
+            "restore the state from a backup: `stile restore-backup`",
+        ),
+    }
+}
+
+/// Returns whether something accepts connections there.
+fn is_listening(listen: SocketAddr) -> bool {
+    let mut address = listen;
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).is_ok()
+}
+
+fn port(listen: SocketAddr) -> Finding {
+    if is_listening(listen) {
+        return Finding::warning(
+            "port",
+            format!("another program listens on {listen}, or a server with another state"),
+            "name that state with --state; or stop the program, or choose another port with \
+             --listen",
+        );
+    }
+    match TcpListener::bind(listen) {
+        Ok(_) => Finding::warning(
+            "port",
+            format!("nothing listens on {listen}"),
+            "start `stile serve`, or keep it running with `stile service install`",
+        ),
+        Err(error) => Finding::bad(
+            "port",
+            format!("this user cannot listen on {listen}: {error}"),
+            "choose another address with --listen",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkup::FindingGrade;
+
+    #[test]
+    fn a_free_port_and_a_used_one_are_told_apart() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        assert!(port(address).detail.contains("another program listens"));
+        drop(taken);
+        assert_eq!(port(address).outcome, FindingGrade::Warning);
+        assert_eq!(port("192.0.2.1:9".parse().unwrap()).outcome, FindingGrade::Bad);
+    }
+}

@@ -1,0 +1,51 @@
+//! `stile records show`: prints one record, as `/v1` answers it.
+
+use std::io::{self, Write};
+
+use stile_domain::records::request::ReadOperation;
+use stile_records::operation_declaration::OperationCall;
+use stile_records::request_target::RequestTarget;
+use stile_records::response_sink::ResponseSink;
+
+use crate::cli::compose::owner;
+use crate::cli::failure::Failure;
+use crate::cli::flags;
+use crate::cli::invocation::Invocation;
+
+/// Prints the record with the given key.
+pub(super) fn run(
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
+) -> Result<(), Failure> {
+    let Some(("show", matches)) = matches.subcommand() else { return Ok(()) };
+    let owner = owner::open(matches, environment)?;
+    let flags = [("connection_id", "connection"), ("preview_chars", "preview_chars")];
+    let pairs = flags.into_iter().filter_map(|(parameter, flag)| {
+        Some((parameter.to_owned(), flags::text(matches, flag)?.to_owned()))
+    });
+    let argument = |name| flags::text(matches, name).unwrap_or_default().to_owned();
+    let (stream, key) = (argument("stream"), argument("key"));
+    let target = RequestTarget { stream, key, pairs: pairs.collect(), ..RequestTarget::default() };
+    let call = OperationCall::from_read_operation(ReadOperation::Record, target);
+    let mut sink = OutputSink { output, error: None };
+    owner.services.answer(&owner.caller, owner.now, &call, &mut sink)?;
+    sink.write("\n");
+    sink.error.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Standard output, with the first error of writing to it.
+struct OutputSink<'o> {
+    output: &'o mut dyn Write,
+    error: Option<io::Error>,
+}
+
+impl ResponseSink for OutputSink<'_> {
+    fn write(&mut self, part: &str) {
+        if self.error.is_none() {
+            self.error = self.output.write_all(part.as_bytes()).err();
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.error.is_some()
+    }
+}

@@ -1,0 +1,81 @@
+//! `stile page`, or `stile sign-in`: prints a link that opens the owner's page, once, and its code.
+
+use stile_domain::percent::encode_component;
+use stile_domain::unseen::shown;
+use stile_store::state::TokenStore;
+
+use crate::cli::compose::{Home, found_server, http_server};
+use crate::cli::failure::Failure;
+use crate::cli::invocation::{Invocation, settings, user_name};
+use crate::cli::{flags, terminal};
+use crate::clock::{unix_seconds, wall_clock};
+use crate::config::declarations::PUBLIC_URL;
+use crate::config::{Resolved, Source};
+use crate::pages::sign_in_page::SIGN_IN_PATH;
+use crate::sign_in::secret::RandomSecret;
+
+/// Records a one-time code, and prints its link and the code apart.
+pub(super) fn run(
+    Invocation { matches, environment, output, .. }: Invocation<'_>,
+) -> Result<(), Failure> {
+    let resolved = settings(matches, environment)?;
+    let home = Home::open(&resolved.config)?;
+    let tokens = home.tokens()?;
+    let origin = match flags::text(matches, "address") {
+        Some(address) => address.to_owned(),
+        None => origin(&resolved, &home)?,
+    };
+    home.check_named()?;
+    let user = home.subject()?.unwrap_or_else(|| user_name(environment));
+    let link = new_link(&tokens, &origin, &user)?;
+    // A script that reads the link finds nothing else on standard output.
+    writeln!(output, "{}", link.address())?;
+    let (page, code) = (&link.page, link.code.reveal());
+    let whose = match &resolved.config.person {
+        Some(_) => format!("the name of {}", shown(&user)),
+        None => "your name".to_owned(),
+    };
+    terminal::print_to_stderr(&format!(
+        "Open the link in a browser, or open {page} and paste this code:\n\n  {code}\n\nBoth \
+         work once between them, for ten minutes. Whoever has one can decide in {whose}."
+    ))?;
+    Ok(())
+}
+
+/// A link that signs in once.
+pub(super) struct Link {
+    /// The address of the page that takes the code.
+    page: String,
+    code: RandomSecret,
+}
+
+impl Link {
+    /// Returns the address that a browser opens.
+    pub(super) fn address(&self) -> String {
+        format!("{}?code={}", self.page, encode_component(self.code.reveal()))
+    }
+}
+
+/// Records a one-time code for the pages at an origin.
+pub(super) fn new_link(tokens: &TokenStore, origin: &str, user: &str) -> Result<Link, Failure> {
+    let code = RandomSecret::draw().map_err(|error| Failure::Failed(error.to_string()))?;
+    tokens.record_link(&code.digest(), user, unix_seconds(wall_clock()))?;
+    Ok(Link { page: format!("{}{SIGN_IN_PATH}", origin.trim_end_matches('/')), code })
+}
+
+/// Returns the origin of the server whose pages the link opens.
+fn origin(resolved: &Resolved, home: &Home) -> Result<String, Failure> {
+    let config = &resolved.config;
+    let server = found_server::found(resolved, home, &home.tokens()?)?;
+    Ok(match (&config.public_url, server) {
+        (Some(url), _) if *resolved.source(&PUBLIC_URL) != Source::Default => url.clone(),
+        (_, Some(server)) => found_server::client_origin(&server),
+        (_, None) => {
+            terminal::print_to_stderr(
+                "warning: no server runs with this state; start `stile serve` before you open the \
+                 link",
+            )?;
+            format!("{}://{}", http_server::scheme(config), config.listen)
+        }
+    })
+}

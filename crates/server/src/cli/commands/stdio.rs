@@ -1,0 +1,64 @@
+//! `stile stdio`: serves a folder and its records to the one client that started this process.
+
+use std::sync::Arc;
+
+use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_domain::sign_in::client_metadata::ClientName;
+
+use crate::auth::{ServedSpace, StdioClient, StdioRights};
+use crate::cli::compose::{OpenSpace, open, process, stdio_server};
+use crate::cli::failure::Failure;
+use crate::cli::flags::{self, access};
+use crate::cli::invocation::{Invocation, settings, user_name};
+use crate::clock::{unix_seconds, wall_clock};
+use crate::mcp::handler::CallerSource;
+use crate::mcp::presentation::Presentation;
+
+/// Serves until standard input ends.
+pub(super) fn run(Invocation { matches, environment, .. }: Invocation<'_>) -> Result<(), Failure> {
+    let resolved = &settings(matches, environment)?;
+    let everything = || Scopes::from_iter([Scope::everything(Verb::Write)]);
+    let scopes = access::scopes(matches)?.unwrap_or_else(everything);
+    let scopes = access::with_denials(scopes, matches)?;
+    let claim = access::records_claim(matches)?;
+    let given = flags::text(matches, "client").map(client_name).transpose()?;
+    process::log(resolved.config.log);
+    let texts = open::owner_texts(&resolved.config)?;
+    // Most clients ask for the lists first, which need no file: see docs/decisions/0095.
+    let (home, open_space) = open::open_space_on_first_use(resolved)?;
+    home.refuse_people("stile stdio", "serve people over HTTP with `stile serve --spaces`")?;
+    let tokens = Arc::new(home.tokens_on_first_use()?);
+    let rights = StdioRights {
+        subject: user_name(environment),
+        space: ServedSpace::OfFolder(resolved.config.root.clone()),
+        scopes,
+        records: claim,
+    };
+    let client = Arc::new(StdioClient::new(rights, given, tokens, || unix_seconds(wall_clock())));
+    client.check()?;
+    let tools = open_space.tools();
+    let OpenSpace { space, journal, served: _served, .. } = open_space;
+    // If nothing was ever imported, there are no records to offer, and no database is made.
+    let records = home.has_records().then(|| open::open_records(&home, &journal)).transpose()?;
+    let service = open::service(&resolved.config, tools, &journal, records).with_owner_texts(texts);
+    let served = process::block_on(async {
+        let caller = CallerSource::Stdio(Arc::clone(&client));
+        let served = stdio_server::serve(service, caller, Presentation::of(&resolved.config)).await;
+        space.close().await;
+        served
+    });
+    client.close();
+    journal.sync();
+    served
+}
+
+/// Checks the name that `--client` gives.
+fn client_name(text: &str) -> Result<String, Failure> {
+    match ClientName::clean(text) {
+        Some(name) if name.as_str() == text => Ok(text.to_owned()),
+        _ => Err(Failure::Usage(format!(
+            "--client: `{}` is not a name of printable characters, such as claude-desktop",
+            text.escape_debug()
+        ))),
+    }
+}

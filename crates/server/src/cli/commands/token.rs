@@ -1,0 +1,347 @@
+//! `stile token`: mints, lists and revokes tokens.
+
+use std::path::PathBuf;
+
+use clap::ArgMatches;
+use serde_json::{Value, json};
+use stile_domain::records::authority::RecordsClaim;
+use stile_domain::scope::Scopes;
+use stile_domain::unseen::shown;
+use stile_records::grant_answers::status_name;
+use stile_store::records::GrantStatus;
+use stile_store::state::{KnownSpace, Revocation, TokenKind, TokenRecord, TokenStore};
+
+use super::grant;
+use crate::auth::{MintRequest, Minter};
+use crate::cli::compose::{Home, found_server, owner};
+use crate::cli::failure::Failure;
+use crate::cli::flags::access::{doubts, records_claim, scopes, with_denials};
+use crate::cli::flags::{self, beginning, duration};
+use crate::cli::invocation::{Invocation, settings, user_name};
+use crate::cli::terminal::unix_time::{minute, rfc3339};
+use crate::cli::terminal::{self, Colours, table};
+use crate::clock::{self, unix_seconds, wall_clock};
+use crate::config::declarations::ROOT;
+use crate::config::{Environment, Source};
+
+/// Lists or revokes tokens, or mints one if there is no subcommand.
+pub(super) fn run(
+    Invocation { matches, environment, output, colours }: Invocation<'_>,
+) -> Result<(), Failure> {
+    match matches.subcommand() {
+        Some(("list", matches)) => {
+            let home = home(matches, environment)?;
+            let (store, subject) = (home.tokens()?, home.subject()?);
+            let (mut tokens, spaces) = (store.list()?, store.spaces()?);
+            tokens.retain(|token| subject.as_ref().is_none_or(|named| *named == token.subject));
+            let now = unix_seconds(wall_clock());
+            let text = match matches.get_flag("json") {
+                true => json_list(&tokens, &spaces, now),
+                false => table(&tokens, &spaces, now, colours),
+            };
+            output.write_all(text.as_bytes())?;
+        }
+        Some(("revoke", matches)) => {
+            let jti = matches.get_one::<String>("jti").map(String::as_str).unwrap_or_default();
+            let now = unix_seconds(wall_clock());
+            let home = home(matches, environment)?;
+            let tokens = home.tokens()?;
+            let all = tokens.list()?;
+            let jti = &beginning::full(jti, all.iter().map(|token| token.jti.as_str()))?;
+            let found = all.iter().find(|token| token.jti == *jti);
+            let ended = match found {
+                Some(token) => ended(token, &tokens.spaces()?),
+                None => String::new(),
+            };
+            drop(tokens);
+            match home.revoke(jti, now)? {
+                Revocation::Now => writeln!(
+                    output,
+                    "{jti} is revoked{ended}; every server refuses it from the next request on"
+                )?,
+                Revocation::Before(when) => {
+                    writeln!(output, "{jti} was revoked before, on {}", minute(when))?
+                }
+            }
+        }
+        _ => {
+            let home = home(matches, environment)?.about(flags::text(matches, "user"));
+            let mut order = order(matches, environment, &home)?;
+            order.records = checked(order.records, &home, environment)?;
+            let (key, tokens) = (home.key()?, home.tokens()?);
+            let audience = audience(matches, environment, &home, &tokens)?;
+            let folder = folder_of(matches, environment, &tokens, &audience)?;
+            for note in doubts(&order.scopes, folder.as_deref()) {
+                terminal::print_to_stderr(&note)?;
+            }
+            let minter = Minter { key: &key, tokens: &tokens, audience: &audience };
+            writeln!(output, "{}", minter.mint(&order, wall_clock())?.token)?;
+        }
+    }
+    Ok(())
+}
+
+fn home(matches: &ArgMatches, environment: Environment<'_>) -> Result<Home, Failure> {
+    Ok(Home::open(&settings(matches, environment)?.config)?)
+}
+
+/// Returns the `aud` of the space that a new token is for: the folder that `--root` or a setting
+/// names, the one that is served now, or the only space of the state.
+pub(super) fn audience(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    home: &Home,
+    tokens: &TokenStore,
+) -> Result<String, Failure> {
+    let resolved = settings(matches, environment)?;
+    if *resolved.source(&ROOT) != Source::Default {
+        return Ok(tokens.space_of(&resolved.config.root)?.audience);
+    }
+    if let Some(server) = found_server::found(&resolved, home, tokens)? {
+        return Ok(server.audience);
+    }
+    if let Some(audience) = tokens.only_space()? {
+        return Ok(audience);
+    }
+    let known = tokens.spaces()?.into_iter().filter_map(|space| space.path);
+    let known: Vec<String> = known.map(|path| format!("  --root {}", path.display())).collect();
+    Err(Failure::Usage(format!(
+        "a token is for one space, and several were served with this state; name one of them:\n{}",
+        known.join("\n")
+    )))
+}
+
+/// Returns where the folder of a space was last seen; `None` if that is not known.
+fn folder_of(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    tokens: &TokenStore,
+    audience: &str,
+) -> Result<Option<PathBuf>, Failure> {
+    let resolved = settings(matches, environment)?;
+    if *resolved.source(&ROOT) != Source::Default {
+        return Ok(Some(resolved.config.root));
+    }
+    let known = tokens.spaces()?.into_iter().find(|space| space.audience == audience);
+    Ok(known.and_then(|space| space.path))
+}
+
+const ALLOWS_NOTHING: &str = "\
+a token without a scope would allow nothing; say what it is for, as in
+
+  stile token --scope read:/
+  stile token --scope read:/ --scope write:/notes/
+
+or for records with --owner or --grant; `stile token --help` explains all of them";
+
+fn order(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    home: &Home,
+) -> Result<MintRequest, Failure> {
+    let text = |name: &str| matches.get_one::<String>(name).cloned();
+    let records = records_claim(matches)?;
+    let scopes = match scopes(matches)? {
+        Some(scopes) => with_denials(scopes, matches)?,
+        // A token for records needs no scope, because scopes are about files.
+        None if records != RecordsClaim::None => Scopes::none(),
+        None => return Err(Failure::Usage(ALLOWS_NOTHING.to_owned())),
+    };
+    let expires = text("expires").unwrap_or_default();
+    let life = duration::parse(&expires).ok_or_else(|| {
+        Failure::Usage(format!(
+            "--expires: `{expires}` is not a duration such as 45s, 90m, 12h or 30d"
+        ))
+    })?;
+    let subject = match text("user") {
+        Some(user) if home.has_people()? => {
+            // A mistyped name makes nobody.
+            home.tenant()?;
+            user
+        }
+        Some(user) => user,
+        None => {
+            home.check_named()?;
+            home.subject()?.unwrap_or_else(|| user_name(environment))
+        }
+    };
+    Ok(MintRequest { subject, scopes, client: text("client"), records, life })
+}
+
+/// Refuses a grant that does not exist, since a server would refuse it only when the token is used.
+/// Returns the claim with the whole identifier of a grant that its beginning named.
+pub(super) fn checked(
+    claim: RecordsClaim,
+    home: &Home,
+    environment: Environment<'_>,
+) -> Result<RecordsClaim, Failure> {
+    let RecordsClaim::Grant(id) = &claim else { return Ok(claim) };
+    let owner = owner::of_records(home.records(clock::now())?, environment);
+    let found = grant::find(&owner, id)?;
+    let (id, status) = (&found.id, found.status(owner.now));
+    if status != GrantStatus::Active {
+        terminal::print_to_stderr(&format!(
+            "warning: the grant {id} is {}, so the token will be refused",
+            status_name(status)
+        ))?;
+    }
+    Ok(RecordsClaim::Grant(id.as_str().into()))
+}
+
+/// Says what a token allowed that is revoked, as the rest of a sentence.
+fn ended(token: &TokenRecord, spaces: &[KnownSpace]) -> String {
+    let who = token.client.as_deref().unwrap_or(&token.subject);
+    let mut allowed: Vec<String> = Vec::new();
+    if !token.scopes.is_empty() {
+        let place = folder(token, spaces).map(|path| format!(" in {path}")).unwrap_or_default();
+        allowed.push(format!("{}{place}", token.scopes));
+    }
+    if let Some(grant) = &token.grant {
+        allowed.push(format!("the records of the grant {grant}"));
+    }
+    if token.owner {
+        allowed.push("all records".to_owned());
+    }
+    shown(&format!(": it allowed {who} {}", allowed.join(" and "))).into_owned()
+}
+
+fn state_name(token: &TokenRecord, now: i64) -> &'static str {
+    match token.revoked {
+        Some(_) => "revoked",
+        None if token.expires <= now => "expired",
+        None => "live",
+    }
+}
+
+/// Returns when a token expires, in UTC seconds; `None` for one that does not.
+pub(super) fn expiry(token: &TokenRecord) -> Option<i64> {
+    (token.expires < TokenRecord::NEVER).then_some(token.expires)
+}
+
+/// Returns the folder that a token is for, as it was last seen; `None` for a token that opens none,
+/// and for a space that was not served yet.
+fn folder(token: &TokenRecord, spaces: &[KnownSpace]) -> Option<String> {
+    let known = spaces.iter().find(|space| token.audience.as_ref() == Some(&space.audience))?;
+    Some(known.path.as_ref()?.to_string_lossy().into_owned())
+}
+
+fn table(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64, colours: Colours) -> String {
+    let headings = [
+        "JTI", "USER", "CLIENT", "STATE", "MINTED (UTC)", "EXPIRES (UTC)", "RECORDS", "SCOPES",
+        "FOLDER", "BY",
+    ];
+    let rows = tokens.iter().map(|token| {
+        [
+            token.jti.clone(),
+            token.subject.clone(),
+            token.client.clone().unwrap_or_else(|| {
+                if token.kind == TokenKind::Shown { "(terminal)" } else { "-" }.to_owned()
+            }),
+            state_name(token, now).to_owned(),
+            minute(token.issued),
+            expiry(token).map_or_else(|| "never".to_owned(), minute),
+            match (token.owner, token.kind) {
+                (true, _) => "owner".to_owned(),
+                (false, TokenKind::Import) => "import".to_owned(),
+                (false, _) => token.grant.clone().unwrap_or_else(|| "-".to_owned()),
+            },
+            token.scopes.clone(),
+            folder(token, spaces).unwrap_or_else(|| "-".to_owned()),
+            if token.kind == TokenKind::Stdio { "stdio" } else { "http" }.to_owned(),
+        ]
+    });
+    table::table(colours, headings, rows)
+}
+
+fn json_list(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64) -> String {
+    let rows = tokens.iter().map(|token| {
+        json!({
+            "jti": token.jti,
+            "user": token.subject,
+            "client": token.client,
+            "scopes": token.scopes,
+            "folder": folder(token, spaces),
+            "shown": token.kind == TokenKind::Shown,
+            "transport": if token.kind == TokenKind::Stdio { "stdio" } else { "http" },
+            "grant": token.grant,
+            "owner": token.owner,
+            "import": token.kind == TokenKind::Import,
+            "issued": rfc3339(token.issued),
+            "expires": expiry(token).map(rfc3339),
+            "revoked": token.revoked.map(rfc3339),
+            "state": state_name(token, now),
+        })
+    });
+    terminal::json_lines(&Value::Array(rows.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens() -> Vec<TokenRecord> {
+        let token = TokenRecord {
+            jti: "0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01".to_owned(),
+            audience: None,
+            kind: TokenKind::Bearer,
+            subject: "ann".to_owned(),
+            client: None,
+            grant: None,
+            owner: false,
+            scopes: "read:/ write:/my%20notes/".to_owned(),
+            issued: 1_800_000_000,
+            expires: 1_802_592_000,
+            revoked: None,
+        };
+        let client = Some("editor".to_owned());
+        vec![
+            token.clone(),
+            TokenRecord {
+                jti: "t2".to_owned(),
+                revoked: Some(1_800_000_100),
+                client,
+                ..token.clone()
+            },
+            TokenRecord {
+                jti: "t3".to_owned(),
+                subject: "Zoë".to_owned(),
+                expires: 1_800_000_200,
+                ..token.clone()
+            },
+            TokenRecord {
+                jti: "t4".to_owned(),
+                owner: true,
+                scopes: String::new(),
+                ..token.clone()
+            },
+            TokenRecord {
+                jti: "t5".to_owned(),
+                audience: Some("urn:uuid:1".to_owned()),
+                grant: Some("g-1".to_owned()),
+                ..token.clone()
+            },
+            TokenRecord {
+                jti: "t6".to_owned(),
+                audience: Some("urn:uuid:1".to_owned()),
+                kind: TokenKind::Stdio,
+                client: Some("claude-desktop".to_owned()),
+                expires: TokenRecord::NEVER,
+                ..token
+            },
+        ]
+    }
+
+    fn spaces() -> Vec<KnownSpace> {
+        vec![KnownSpace { audience: "urn:uuid:1".to_owned(), path: Some("/srv/notes".into()) }]
+    }
+
+    #[test]
+    fn tokens_are_listed_as_a_table_and_as_json() {
+        insta::assert_snapshot!(
+            "token_table",
+            table(&tokens(), &spaces(), 1_800_000_300, Colours::Plain)
+        );
+        insta::assert_snapshot!("token_json", json_list(&tokens(), &spaces(), 1_800_000_300));
+        insta::assert_snapshot!("token_table_empty", table(&[], &[], 0, Colours::Plain));
+    }
+}

@@ -1,0 +1,151 @@
+//! Opens the services of people who each have a space and records of their own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use stile_records::RecordService;
+use stile_store::journal::Journal;
+use stile_store::postgresql::Tenant;
+use stile_tools::space::SpaceTools;
+
+use super::home::{Home, LOCAL_ISSUER};
+use super::open;
+use super::person_folder::NOTES;
+use crate::auth::LocalTokenIssuer;
+use crate::cli::failure::Failure;
+use crate::clock;
+use crate::config::{Config, Resolved, SpaceRecords};
+use crate::owned_space::OwnedSpace;
+use crate::people::{OpenPerson, People, Person, Unavailable};
+use crate::service::Service;
+
+/// What the services of all people have in common.
+pub(crate) struct Everybody {
+    /// The journal of this server.
+    pub(crate) journal: Arc<Journal>,
+    /// What is served to nobody, and has the resources that all callers share.
+    pub(crate) service: Service,
+    /// Whether people have the note tools.
+    pub(crate) has_note_tools: bool,
+    /// What makes tokens of grants; `None` where an identity provider makes all tokens.
+    pub(crate) tokens: Option<Arc<LocalTokenIssuer>>,
+}
+
+/// Where the people of a server have their spaces.
+pub(crate) struct PeopleFolder {
+    folder: PathBuf,
+    home: Home,
+    /// The issuer of the subjects.
+    issuer: String,
+}
+
+impl PeopleFolder {
+    /// Returns the folder that the settings name; `None` if all callers have one space. `issuer` is
+    /// the identity provider, if there is one.
+    pub(crate) fn of(
+        config: &Config,
+        home: &Home,
+        issuer: Option<&str>,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(folder) = config.spaces.clone() else { return Ok(None) };
+        if home.database().is_none() {
+            return Err(Failure::Usage(
+                "--spaces needs --database, which knows whose each space is".to_owned(),
+            ));
+        }
+        if config.records_of_space != SpaceRecords::Off {
+            return Err(Failure::Usage(
+                "--records-of-space is about one space; leave it or --spaces out".to_owned(),
+            ));
+        }
+        home.refuse_owner_of_all()?;
+        let issuer = issuer.unwrap_or(LOCAL_ISSUER).to_owned();
+        Ok(Some(Self { folder, home: home.clone(), issuer }))
+    }
+
+    /// Returns the settings with the operator's own space as the root. It is served to nobody else.
+    pub(crate) fn with_own_root(&self, resolved: &Resolved) -> Result<Resolved, Failure> {
+        let tenant = self.own_tenant()?;
+        let mut resolved = resolved.clone();
+        resolved.config.root = self.folder.join(tenant.id()).join(NOTES);
+        stile_store::state::create_space_folder(&resolved.config.root).map_err(|error| {
+            let folder = self.folder.display();
+            Failure::Failed(format!(
+                "cannot make a folder in {folder}: {error}; --spaces names a folder to which the \
+                 user of the server may write"
+            ))
+        })?;
+        Ok(resolved)
+    }
+
+    /// Returns the operator's own records, which are served to nobody.
+    pub(crate) fn own_records(&self, journal: &Arc<Journal>) -> Result<RecordService, Failure> {
+        let records = self.home.records_of(&self.own_tenant()?, clock::now())?;
+        Ok(RecordService::new(records).with_journal(Arc::clone(journal)))
+    }
+
+    /// Returns the people.
+    pub(crate) fn people(self, resolved: &Resolved, everybody: Everybody) -> Arc<People> {
+        let resolved = resolved.clone();
+        let open: OpenPerson = Box::new(move |subject| {
+            self.open(&resolved, &everybody, subject).map_err(|failure| {
+                tracing::error!(target: "stile::people", ?failure, "a space was not opened");
+                Unavailable
+            })
+        });
+        People::new(open)
+    }
+
+    fn open(
+        &self,
+        resolved: &Resolved,
+        everybody: &Everybody,
+        subject: &str,
+    ) -> Result<Person, Failure> {
+        let (config, history) = (&resolved.config, open::server_settings(resolved));
+        let journal = &everybody.journal;
+        let tenant = self.tenant(subject)?;
+        let folder = self.folder.join(tenant.id());
+        let (space, history) =
+            open::open_space_of_person(config, &folder, journal, history.as_ref())?;
+        let tools = SpaceTools::new(space, Arc::clone(journal));
+        let tools = match everybody.has_note_tools {
+            true => tools,
+            false => tools.without_note_tools(),
+        };
+        let owned = OwnedSpace::new(
+            (folder.join(NOTES), self.home.state().clone()),
+            tools.clone(),
+            history,
+            self.home.journal().of_subject(subject),
+        );
+        let records = self.home.records_of(&tenant, clock::now())?;
+        let records = RecordService::new(records).with_journal(Arc::clone(journal));
+        let records = match &everybody.tokens {
+            Some(tokens) => records.with_token_issuer(Arc::new(tokens.for_person(subject))),
+            None => records,
+        };
+        let shares = Arc::clone(everybody.service.shares());
+        let service = open::service_with(config, tools, journal, Some(records), shares);
+        let service = service
+            .with_owner_texts(everybody.service.owner_texts().clone())
+            .with_metrics(Arc::clone(everybody.service.metrics()));
+        Ok(Person { service, owned: Some(owned) })
+    }
+
+    /// Returns the tenant of a subject.
+    fn tenant(&self, subject: &str) -> Result<Tenant, Failure> {
+        let Some(database) = self.home.database() else { return Err(no_database()) };
+        Ok(database.tenant_of(&self.issuer, subject)?)
+    }
+
+    /// Returns the tenant of the operator.
+    fn own_tenant(&self) -> Result<Tenant, Failure> {
+        let Some(database) = self.home.database() else { return Err(no_database()) };
+        Ok(database.operators_tenant()?)
+    }
+}
+
+fn no_database() -> Failure {
+    Failure::Failed("there is no database".to_owned())
+}
