@@ -129,7 +129,7 @@ impl Database {
 
     /// Lets PostgreSQL count what the tables of records have.
     pub(crate) fn analyze_records(&self) -> Result<(), PgError> {
-        self.run("ANALYZE records, tokens, pieces, field_values")
+        self.run("ANALYZE records, word_blocks, text_words, pieces, field_values")
     }
 
     /// Runs statements without values in one transaction, which keeps all or nothing.

@@ -16,10 +16,15 @@ mod field_values;
 mod key_window;
 mod lists;
 mod pending;
+mod pending_words;
+mod posting_lists;
+mod postings;
 mod read;
 mod search;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod words_tests;
 mod write;
 
 use std::path::PathBuf;
@@ -139,10 +144,10 @@ impl Postgresql {
     /// Reads every row that the tenant has in any table, so that the database notices damaged
     /// pages.
     pub(super) fn check(&self) -> Result<(), Problem> {
-        const TABLES: [&str; 15] = [
-            "history", "connections", "streams", "records", "pieces", "tags", "tokens", "grants",
-            "blobs", "blob_pieces", "blob_uses", "changes", "field_indexes", "field_runs",
-            "field_values",
+        const TABLES: [&str; 16] = [
+            "history", "connections", "streams", "records", "pieces", "tags", "text_words",
+            "word_blocks", "grants", "blobs", "blob_pieces", "blob_uses", "changes",
+            "field_indexes", "field_runs", "field_values",
         ];
         let limit = ReadLimit::new(MAX_CHECK, Cancellation::default());
         let connection = self.database.long_read_of(&self.tenant, &limit)?;

@@ -286,8 +286,7 @@ fn opening_the_records_of_a_person_asks_the_database_nothing() {
 fn postgresql_counts_the_tables_when_many_records_were_stored() {
     let test = "postgresql_counts_the_tables_when_many_records_were_stored";
     let Some(hosted) = hosted(test) else { return };
-    let counted =
-        "SELECT count(*) > 0 FROM pg_stats WHERE schemaname = 'stile' AND tablename = 'tokens'";
+    let counted = "SELECT count(*) > 0 FROM pg_stats WHERE schemaname = 'stile' AND tablename = 'word_blocks'";
     hosted.put("a", "one").unwrap();
     assert_eq!(hosted.database.run(counted).trim(), "f", "nothing else counts here");
     let stored = hosted.records.write(&permits().0, |batch| {
