@@ -19,7 +19,7 @@ use super::worlds::{OperationRequest, owner};
 /// The most statements of a page, with those that begin and end its transaction.
 const MOST: usize = 30;
 /// The most statements of a search.
-const MOST_OF_SEARCH: usize = 16;
+const MOST_OF_SEARCH: usize = 20;
 
 struct Store {
     services: RecordService,

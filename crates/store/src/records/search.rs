@@ -409,6 +409,9 @@ impl Search<'_> {
         let scope = &self.finder.scope;
         let snapshot = scope.view.snapshot;
         let mut places = Vec::new();
+        if records.is_empty() {
+            return Ok(Vec::new());
+        }
         for (stream, row) in snapshot.rows_of(records)? {
             let Some((at, source)) = scope.source(stream) else { continue };
             if row.order_key.is_some() && source.ordered_by().is_some() {

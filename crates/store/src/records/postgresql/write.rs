@@ -21,9 +21,6 @@ use crate::records::rows::Rows;
 use crate::records::tagged_tokens::TaggedTokens;
 use crate::sql::Door;
 
-/// The number of records at which the tables are counted first.
-const FIRST_COUNT: i64 = 1024;
-
 /// The numbers of the last record and of the last change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct LastNumbers {
@@ -98,13 +95,6 @@ impl<'c> PgWriter<'c> {
             &tenant_sql!("UPDATE history SET records = $2, changes = $3 WHERE tenant = $1"),
             params![last.record, last.change],
         )
-    }
-
-    /// Returns whether the tenant has had many records, and about twice as many as when they were
-    /// counted last.
-    pub(super) fn has_doubled(&self) -> bool {
-        let (before, now) = (self.stored.record.max(1), self.last.get().record.max(1));
-        now >= FIRST_COUNT && now.ilog2() > before.ilog2()
     }
 
     /// Changes what is pending, and writes it if it is much.

@@ -292,6 +292,9 @@ impl<'s> MatchFinder<'s> {
     pub(super) fn visible_rows(&mut self, records: &[i64]) -> Result<Vec<RecordRow>, Problem> {
         let snapshot = self.scope.view.snapshot;
         let mut found = Vec::new();
+        if records.is_empty() {
+            return Ok(found);
+        }
         let mut of_source: Vec<Vec<i64>> = vec![Vec::new(); self.scope.sources.len()];
         for (stream, row) in snapshot.rows_of(records)? {
             let Some((at, source)) = self.scope.source(stream) else { continue };
