@@ -16,6 +16,10 @@
 //! The list with the fewest records leads. If it skips more of a longer list than one query of that
 //! list returns, the record itself is searched for the other term.
 //!
+//! An index that costs a round trip for each question answers the whole query instead
+//! ([`whole_matches`]): which records match, some thousands at a time. What it names is not looked
+//! at again, and what a page needs is read at once.
+//!
 //! The index has no list for a prefix. It merges the lists of all words with that prefix, which are
 //! many for a short one. But most texts contain a short prefix, so the newest records are searched
 //! first, and the index is queried only if that fails.

@@ -7,6 +7,7 @@
 //! equality and ranges are the conditions that PostgreSQL takes into an index below a policy.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
@@ -238,9 +239,9 @@ impl PgSnapshot<'_> {
         }
         let mut read: BTreeMap<usize, PostingList> = BTreeMap::new();
         for part in parts {
-            let blocks = blocks.remove(&part.word).unwrap_or_default();
-            if !read.contains_key(&part.word) {
-                read.insert(part.word, lists.list(part.word, &blocks)?);
+            if let Entry::Vacant(new) = read.entry(part.word) {
+                let own = blocks.remove(&part.word).unwrap_or_default();
+                new.insert(lists.list(part.word, &own)?);
             }
         }
         Ok(read)
