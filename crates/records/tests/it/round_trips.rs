@@ -18,6 +18,8 @@ use super::worlds::{OperationRequest, owner};
 
 /// The most statements of a page, with those that begin and end its transaction.
 const MOST: usize = 30;
+/// The most statements of a search.
+const MOST_OF_SEARCH: usize = 20;
 
 struct Store {
     services: RecordService,
@@ -36,7 +38,7 @@ fn declaration() -> Json {
         } },
         "primary_key": ["title"], "cursor_field": "at",
         "query": {
-            "search": { "lexical_fields": ["title"] },
+            "search": { "lexical_fields": ["title", "long"] },
             "expand": [{ "name": "children", "max_limit": 5 }, { "name": "parent" }],
         },
         "relationships": [
@@ -105,12 +107,14 @@ impl Store {
         json["data"].as_array().unwrap().len()
     }
 
-    /// Returns how many hits a search has, and how often it read the lists of phrases.
-    fn search(&self, query: &str) -> (usize, usize) {
-        let reads = || self.database.logged_statements_with(" JOIN tokens ");
-        let before = reads();
-        let hits = self.send(Operation::Search, "", &[("q", query), ("limit", "50")]);
-        (hits, reads() - before)
+    /// Returns how many hits a search has, how often it read the index of words, and how many
+    /// statements it took in all.
+    fn search(&self, pairs: &[(&str, &str)]) -> (usize, usize, usize) {
+        let index = || self.database.logged_statements_with(" word_blocks ");
+        let all = || self.database.logged_statements();
+        let before = (index(), all());
+        let hits = self.send(Operation::Search, "", pairs);
+        (hits, index() - before.0, all() - before.1)
     }
 }
 
@@ -168,30 +172,16 @@ fn storing_a_thousand_records_on_postgresql_takes_a_few_statements() {
     }
 }
 
-#[test]
-fn a_search_on_postgresql_reads_the_list_of_a_phrase_that_is_in_no_record_once() {
-    let test = "a_search_on_postgresql_reads_the_list_of_a_phrase_that_is_in_no_record_once";
-    let Some(store) = store(test) else { return };
-    // Each record has both words, and a time.
-    assert_eq!(store.search("\"word a\""), (0, 1));
-}
-
-#[test]
-fn a_phrase_on_postgresql_is_found_after_any_number_of_occurrences_of_its_first_word() {
-    let test = "a_phrase_on_postgresql_is_found_after_any_number_of_occurrences_of_its_first_word";
-    let Some(store) = store(test) else { return };
+/// Stores records that are older than all others, with these titles, and texts of some characters.
+fn add(store: &Store, titles: impl Iterator<Item = String>, chars: usize) {
     let (connection, stream) = (SourceName::parse("c").unwrap(), SourceName::parse("s").unwrap());
     let owner = owner().gate().owner().unwrap();
-    let titles = (1..=20).flat_map(|count| {
-        let ferns = "fern ".repeat(count);
-        [format!("{ferns}moss {count}"), format!("moss {ferns}{count}")]
-    });
     let written = store.services.records.write_at(&owner, Instant(2), |batch| {
         let target = batch.target(&connection, &stream)?.unwrap();
         for title in titles {
             let key = RecordKey::parse(&title).unwrap();
-            // The newest records are searched without the index, so these are the oldest.
-            let fields = [("at", "2025-01-01".to_owned()), ("title", title)];
+            let long = format!("{} end of {title}", "some words ".repeat(chars / 11));
+            let fields = [("at", "2025-01-01".to_owned()), ("title", title), ("long", long)];
             let fields = fields.map(|(name, text)| (name.to_owned(), FieldValue::Text(text)));
             let (fields, emitted) = (&fields.to_vec(), Instant(2));
             let incoming = IncomingRecord { key: &key, emitted, fields, streamed: Vec::new() };
@@ -200,9 +190,61 @@ fn a_phrase_on_postgresql_is_found_after_any_number_of_occurrences_of_its_first_
         Ok(())
     });
     written.unwrap();
+}
+
+#[test]
+fn a_search_on_postgresql_takes_a_handful_of_statements_whatever_it_finds() {
+    let test = "a_search_on_postgresql_takes_a_handful_of_statements_whatever_it_finds";
+    let Some(store) = store(test) else { return };
+    add(&store, (0..3000).map(|at| format!("common{} half{} rare{at}", at % 3, at % 2)), 20);
+    // Texts of many pieces, of which only the index tells what they have.
+    add(&store, (0..40).map(|at| format!("long {at}")), 90_000);
+    for (query, hits) in [
+        ("word", 120),
+        ("half1", 1500),
+        ("half1 common2", 500),
+        ("half0 rare1448", 1),
+        ("half0 rare1449", 0),
+        ("\"common2 half0\"", 500),
+        ("\"half0 common2\"", 0),
+        ("rare*", 3000),
+        ("rare14* half1", 55),
+        ("half1 -common0 -common1", 500),
+        ("nothing", 0),
+        ("end", 3040),
+        ("\"end of long\"", 40),
+        ("some of long", 40),
+        ("lon* end", 40),
+    ] {
+        for order in ["newest", "relevance"] {
+            for limit in ["5", "50"] {
+                let pairs = [("q", query), ("order", order), ("limit", limit)];
+                let (found, _, first) = store.search(&pairs);
+                let (again, index, statements) = store.search(&pairs);
+                println!("{query:?} {order} {limit}: {found}, {index} of {statements} ({first})");
+                assert_eq!(found, hits.min(limit.parse().unwrap()), "{query}");
+                assert_eq!(found, again, "{query}");
+                let most = if order == "relevance" { 2 * MOST_OF_SEARCH } else { MOST_OF_SEARCH };
+                assert!(statements <= most, "{query} {order} {limit}: {statements}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_phrase_on_postgresql_is_found_after_any_number_of_occurrences_of_its_first_word() {
+    let test = "a_phrase_on_postgresql_is_found_after_any_number_of_occurrences_of_its_first_word";
+    let Some(store) = store(test) else { return };
+    let titles = (1..=20).flat_map(|count| {
+        let ferns = "fern ".repeat(count);
+        [format!("{ferns}moss {count}"), format!("moss {ferns}{count}")]
+    });
+    // More records than a search looks through without the index, and these are the oldest.
+    add(&store, (0..200).map(|at| format!("other {at}")), 20);
+    add(&store, titles, 20);
     for (query, hits) in [("\"fern moss\"", 20), ("\"fern fern moss\"", 19), ("\"moss fern\"", 20)]
     {
-        let (found, reads) = store.search(query);
+        let (found, reads, _) = store.search(&[("q", query), ("limit", "50")]);
         assert_eq!(found, hits, "{query}");
         assert!(reads > 0, "{query}");
     }

@@ -127,11 +127,6 @@ impl Database {
         self.shared.writers.begin(&begin, &ReadLimit::none())
     }
 
-    /// Lets PostgreSQL count what the tables of records have.
-    pub(crate) fn analyze_records(&self) -> Result<(), PgError> {
-        self.run("ANALYZE records, tokens, pieces, field_values")
-    }
-
     /// Runs statements without values in one transaction, which keeps all or nothing.
     pub(super) fn run(&self, statements: &str) -> Result<(), PgError> {
         let connection = self.begin_write()?;

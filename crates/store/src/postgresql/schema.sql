@@ -78,15 +78,25 @@ CREATE TABLE tags (
     FOREIGN KEY (tenant, stream) REFERENCES streams (tenant, id)
 );
 CREATE UNIQUE INDEX tags_by_field ON tags (tenant, stream, sha256(field));
-CREATE TABLE tokens (
+-- The index of words. A row of text_words has the words of a text, under the number of its piece;
+-- short texts of a record share the row of the first of them. A row of word_blocks has postings of a
+-- token in a field: the numbers of texts and the places in them, packed, in order. No number in the
+-- block is less than its first one, nor in an earlier block greater. A token is bytes, so that those
+-- with a prefix are a range. records/postgresql/postings.rs says how both are packed.
+CREATE TABLE text_words (
+    tenant bigint NOT NULL,
+    number bigint NOT NULL,
+    words bytea NOT NULL,
+    PRIMARY KEY (tenant, number)
+);
+CREATE TABLE word_blocks (
     tenant bigint NOT NULL,
     tag bigint NOT NULL,
     token bytea NOT NULL,
-    number bigint NOT NULL,
-    positions int4[] NOT NULL,
-    PRIMARY KEY (tenant, tag, token, number)
+    first bigint NOT NULL,
+    postings bytea NOT NULL,
+    PRIMARY KEY (tenant, tag, token, first)
 );
-CREATE INDEX tokens_by_piece ON tokens (tenant, number);
 CREATE TABLE grants (
     tenant bigint NOT NULL,
     id bytea NOT NULL,
@@ -176,8 +186,8 @@ DECLARE
     name text;
 BEGIN
     FOREACH name IN ARRAY ARRAY['history', 'connections', 'streams', 'records', 'pieces', 'tags',
-        'tokens', 'grants', 'blobs', 'blob_pieces', 'blob_uses', 'changes', 'field_indexes',
-        'field_runs', 'field_values', 'person_copies']
+        'text_words', 'word_blocks', 'grants', 'blobs', 'blob_pieces', 'blob_uses', 'changes',
+        'field_indexes', 'field_runs', 'field_values', 'person_copies']
     LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);

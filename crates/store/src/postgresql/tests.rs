@@ -13,10 +13,10 @@ use crate::read_limit::ReadLimit;
 const ISSUER: &str = "https://issuer.example";
 
 /// The tables with a column `tenant`.
-const TABLES: [&str; 16] = [
-    "history", "connections", "streams", "records", "pieces", "tags", "tokens", "grants", "blobs",
-    "blob_pieces", "blob_uses", "changes", "field_indexes", "field_runs", "field_values",
-    "person_copies",
+const TABLES: [&str; 17] = [
+    "history", "connections", "streams", "records", "pieces", "tags", "text_words", "word_blocks",
+    "grants", "blobs", "blob_pieces", "blob_uses", "changes", "field_indexes", "field_runs",
+    "field_values", "person_copies",
 ];
 
 fn database(test: &str) -> Option<(TestDatabase, Database)> {
@@ -35,7 +35,8 @@ fn fill(database: &TestDatabase, tenant: &Tenant) {
         INSERT INTO records VALUES ({number}, 1, 1, 'k', 0, NULL, NULL, '');
         INSERT INTO pieces VALUES ({number}, 1, '');
         INSERT INTO tags VALUES ({number}, 1, 1, 'f');
-        INSERT INTO tokens VALUES ({number}, 1, 't', 1, '{{1}}');
+        INSERT INTO text_words VALUES ({number}, 1, '');
+        INSERT INTO word_blocks VALUES ({number}, 1, 't', 1, '');
         INSERT INTO grants VALUES ({number}, 'g', '', NULL, NULL);
         INSERT INTO blobs VALUES ({number}, 1, '', 0, 0);
         INSERT INTO blob_pieces VALUES ({number}, 1, '');

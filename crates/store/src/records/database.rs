@@ -169,7 +169,7 @@ impl Records {
 
     /// Returns what prepares the records of a stream, before a write stores them.
     pub fn preparer(&self, target: &TargetStream) -> RecordPreparer {
-        RecordPreparer::new(target, self.engine().shares_token_rows())
+        RecordPreparer::new(target)
     }
 
     /// Copies one moment of the database to a new file, while others read and write. Blocks.

@@ -99,14 +99,6 @@ impl Engine {
         }
     }
 
-    /// Returns what [`RowWriter::shares_token_rows`] returns.
-    pub(super) fn shares_token_rows(&self) -> bool {
-        match self {
-            Self::Sqlite(_) => true,
-            Self::Postgresql(_) => false,
-        }
-    }
-
     /// Prepares for many batches. Returns how many records each should have.
     pub(super) fn begin_bulk_load(&self) -> Result<usize, Problem> {
         match self {

@@ -17,5 +17,6 @@ mod snapshot;
 pub(super) use field_values::{ReadFieldValues, WriteFieldValues};
 pub(super) use row_writer::{NewBlobUse, NewRecord, RecordState, RowWriter};
 pub(super) use snapshot::{
-    ReadBlobUses, ReadChanges, ReadFields, ReadIndex, ReadLists, ScannedPart, Snapshot, TakeFields,
+    IndexAccess, IndexLists, IndexMatches, MatchReader, MatchedPart, PieceQuery, ReadBlobUses,
+    ReadChanges, ReadFields, ReadIndex, ReadLists, ScannedPart, Snapshot, TaggedTerm, TakeFields,
 };

@@ -16,6 +16,10 @@
 //! The list with the fewest records leads. If it skips more of a longer list than one query of that
 //! list returns, the record itself is searched for the other term.
 //!
+//! An index that costs a round trip for each question answers the whole query instead
+//! ([`whole_matches`]): which records match, some thousands at a time. What it names is not looked
+//! at again, and what a page needs is read at once.
+//!
 //! The index has no list for a prefix. It merges the lists of all words with that prefix, which are
 //! many for a short one. But most texts contain a short prefix, so the newest records are searched
 //! first, and the index is queried only if that fails.
@@ -25,6 +29,7 @@ mod match_finder;
 mod places;
 mod postings;
 mod search_scope;
+mod whole_matches;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -59,6 +64,11 @@ const ROWS_AHEAD: usize = 128;
 /// The matches of the index that are looked up at once: the first of all, and the most.
 const FIRST_MATCHES: usize = 16;
 const MOST_MATCHES: usize = 1024;
+/// The same if the index answers whole queries: a statement costs more than the rows.
+const FIRST_OF_WHOLE: usize = 1024;
+const MOST_OF_WHOLE: usize = 8192;
+/// The first records of a list whose texts are searched before such an index is asked.
+const LOOKED_AT_OF_WHOLE: usize = 128;
 
 /// The order of a search's hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +190,10 @@ impl RecordsView<'_> {
         let has_more = rows.len() > query.limit;
         rows.truncate(query.limit);
         self.read_ahead(rows.iter().map(|(row, _)| (sources.as_slice(), row)))?;
+        if search.finder.is_whole() {
+            let rows: Vec<RecordRow> = rows.iter().map(|(row, _)| row.clone()).collect();
+            search.finder.scope.read_ahead_places(&rows, query.query)?;
+        }
         let hit = |(row, rank)| search.finder.scope.hit(row, query.query, rank);
         let hits = rows.into_iter().map(hit).collect::<Result<_, _>>()?;
         Ok(RecordSearchPage { hits, has_more, is_truncated })
@@ -246,32 +260,20 @@ impl RecordsView<'_> {
         }
         let mut finder = MatchFinder::new(self, sources, query, conditions, check_limits)?;
         if let Some(rows) = self.few_matching(sources, conditions)? {
-            let mut matching = Vec::new();
-            for row in rows {
-                check_limits()?;
-                if finder.scope.matches(&row, query)? {
-                    matching.push(row);
-                }
-            }
-            return take(&matching).map(drop);
+            return take(&finder.matching(rows, usize::MAX)?).map(drop);
         }
-        let (mut target, mut wanted) = (MAX_RECORD, FIRST_MATCHES);
+        let mut target = MAX_RECORD;
+        let (mut wanted, most) = match finder.is_whole() {
+            true => (FIRST_OF_WHOLE, MOST_OF_WHOLE),
+            false => (FIRST_MATCHES, MOST_MATCHES),
+        };
         loop {
-            let mut records = Vec::new();
-            while records.len() < wanted
-                && let Some(record) = finder.next_match(target)?
-            {
-                target = record - 1;
-                if !finder.is_excluded(record)? {
-                    records.push(record);
-                }
-            }
-            let is_last = records.len() < wanted;
-            if !take(&finder.visible_rows(&records)?)? || is_last {
+            let (rows, is_last) = finder.next_visible(&mut target, wanted)?;
+            if !take(&rows)? || is_last {
                 return Ok(());
             }
             check_limits()?;
-            wanted = (4 * wanted).min(MOST_MATCHES);
+            wanted = (4 * wanted).min(most);
         }
     }
 }
@@ -302,11 +304,31 @@ impl Search<'_> {
     ) -> Result<Vec<RecordRow>, Problem> {
         let (view, sources) = (self.finder.scope.view, self.finder.scope.sources);
         let order = SortOrder::Descending;
-        let walk = ListWalk::new(view.snapshot, sources, self.conditions, order, after, FIRST_ROWS);
+        let is_whole = self.finder.is_whole();
+        let batch = if is_whole { LOOKED_AT_OF_WHOLE } else { FIRST_ROWS };
+        let walk = ListWalk::new(view.snapshot, sources, self.conditions, order, after, batch);
         let mut walk = walk.only_ordered();
         let mut rows = Vec::new();
         let has_prefix = self.query.terms.iter().any(|term| is_short_prefix(&term.term));
-        let mut left = if has_prefix { FIRST_SEARCHED_FOR_PREFIX } else { FIRST_SEARCHED };
+        let mut left = match has_prefix {
+            _ if is_whole => 0,
+            true => FIRST_SEARCHED_FOR_PREFIX,
+            false => FIRST_SEARCHED,
+        };
+        if is_whole {
+            let mut first = Vec::new();
+            while first.len() < LOOKED_AT_OF_WHOLE
+                && let Some(row) = walk.next()?
+            {
+                first.push(row);
+            }
+            let is_all = first.len() < LOOKED_AT_OF_WHOLE;
+            first.retain(|row| row.number <= self.newest_record);
+            rows = self.finder.matching(first, wanted)?;
+            if is_all {
+                return Ok(rows);
+            }
+        }
         while left > 0 && rows.len() < wanted {
             let Some(row) = walk.next()? else { return Ok(rows) };
             left -= 1;
@@ -319,7 +341,8 @@ impl Search<'_> {
             return Ok(rows);
         }
         let matches = self.matching_records()?;
-        if let Some(records) = matches.as_ref().filter(|records| records.len() <= MAX_SORTED) {
+        let most = if is_whole { MAX_REMEMBERED } else { MAX_SORTED };
+        if let Some(records) = matches.as_ref().filter(|records| records.len() <= most) {
             let more = self.sorted_after(walk.position(), records, wanted - rows.len())?;
             rows.extend(more);
             return Ok(rows);
@@ -329,7 +352,7 @@ impl Search<'_> {
             let Some(row) = walk.next()? else { break };
             (self.check_limits)()?;
             let may_match = matches.as_ref().is_none_or(|all| all.contains(&row.number));
-            if may_match && self.matches(&row)? {
+            if may_match && (is_whole || self.matches(&row)?) {
                 rows.push(row);
             }
         }
@@ -337,34 +360,26 @@ impl Search<'_> {
     }
 
     /// Returns the next matches that have no time, from a record down.
-    fn untimed(&self, mut target: i64, wanted: usize) -> Result<Vec<RecordRow>, Problem> {
+    fn untimed(&mut self, mut target: i64, wanted: usize) -> Result<Vec<RecordRow>, Problem> {
         let (view, sources) = (self.finder.scope.view, self.finder.scope.sources);
-        if let Some(rows) = view.few_matching(sources, self.conditions)? {
-            let mut found = Vec::new();
-            for row in rows {
-                (self.check_limits)()?;
-                let is_next = row.order_key.is_none() && row.number <= target;
-                if found.len() < wanted && is_next && self.matches(&row)? {
-                    found.push(row);
-                }
-            }
-            return Ok(found);
+        if let Some(mut rows) = view.few_matching(sources, self.conditions)? {
+            rows.retain(|row| row.order_key.is_none() && row.number <= target);
+            return self.finder.matching(rows, wanted);
         }
         let mut finder =
             MatchFinder::new(view, sources, self.query, self.conditions, self.check_limits)?;
         finder.leave_out_timed()?;
         let mut rows = Vec::new();
-        while rows.len() < wanted
-            && let Some(record) = finder.next_match(target)?
-        {
-            target = record - 1;
-            let row = finder.visible_row(record)?;
-            if let Some(row) = row.filter(|row| row.order_key.is_none())
-                && !finder.is_excluded(record)?
-            {
-                rows.push(row);
+        let mut batch = wanted;
+        while rows.len() < wanted {
+            let (found, is_last) = finder.next_visible(&mut target, batch)?;
+            rows.extend(found.into_iter().filter(|row| row.order_key.is_none()));
+            if is_last {
+                break;
             }
+            batch = (2 * batch).min(MOST_MATCHES);
         }
+        rows.truncate(wanted);
         Ok(rows)
     }
 
@@ -374,11 +389,11 @@ impl Search<'_> {
     }
 
     /// Returns the numbers of the records in which all terms occur, hidden ones too. `None` if
-    /// there are more than [`MAX_REMEMBERED`].
+    /// there are more than [`MAX_REMEMBERED`] and the index does not answer whole queries.
     fn matching_records(&mut self) -> Result<Option<Vec<i64>>, Problem> {
         let (mut records, mut target) = (Vec::new(), self.newest_record);
         while let Some(record) = self.finder.next_match(target)? {
-            if records.len() == MAX_REMEMBERED {
+            if records.len() == MAX_REMEMBERED && !self.finder.is_whole() {
                 return Ok(None);
             }
             records.push(record);
@@ -398,6 +413,9 @@ impl Search<'_> {
         let scope = &self.finder.scope;
         let snapshot = scope.view.snapshot;
         let mut places = Vec::new();
+        if records.is_empty() {
+            return Ok(Vec::new());
+        }
         for (stream, row) in snapshot.rows_of(records)? {
             let Some((at, source)) = scope.source(stream) else { continue };
             if row.order_key.is_some() && source.ordered_by().is_some() {
@@ -409,16 +427,30 @@ impl Search<'_> {
             }
         }
         places.sort_unstable_by(|(a, ..), (b, ..)| b.cmp(a));
-        let mut rows = Vec::new();
-        for (_, source, row) in places {
-            if rows.len() == wanted {
+        let mut rows: Vec<RecordRow> = Vec::new();
+        let (mut places, mut some) = (places.into_iter(), wanted);
+        while rows.len() < wanted {
+            (self.check_limits)()?;
+            let next: Vec<_> = places.by_ref().take(some).collect();
+            if next.is_empty() {
                 break;
             }
-            (self.check_limits)()?;
-            let found = snapshot.find_with_conditions(source, row.number, self.conditions)?;
-            if found.is_some() && !scope.excludes(&row, self.query)? {
-                rows.push(row);
+            let mut visible = HashSet::new();
+            for source in scope.sources {
+                let own = next.iter().filter(|(_, other, _)| other.id == source.id);
+                let own: Vec<i64> = own.map(|(.., row)| row.number).collect();
+                if !own.is_empty() {
+                    let found = snapshot.visible_among(source, &own, self.conditions)?;
+                    visible.extend(found.into_iter().map(|row| row.number));
+                }
             }
+            for (.., row) in next {
+                let is_shown = visible.contains(&row.number) && rows.len() < wanted;
+                if is_shown && (self.finder.is_whole() || !scope.excludes(&row, self.query)?) {
+                    rows.push(row);
+                }
+            }
+            some = (2 * some).min(MOST_MATCHES);
         }
         Ok(rows)
     }
@@ -430,7 +462,10 @@ impl Search<'_> {
             (self.check_limits)()?;
             if at % ROWS_AHEAD == 0 {
                 let next = rows.iter().skip(at).take(ROWS_AHEAD);
-                self.finder.scope.read_ahead(next)?;
+                self.finder.scope.read_ahead(next.clone())?;
+                if self.finder.is_whole() {
+                    self.finder.scope.read_ahead_beginnings(next)?;
+                }
             }
             ranked.push((self.finder.scope.score(row, self.query)?, row.clone()));
         }

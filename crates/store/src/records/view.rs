@@ -33,6 +33,7 @@ use super::model::{
     GrantedStream, RecordRow, RecordSource, SortOrder, StreamRow, TimeFilter, Visibility,
 };
 use super::port::Snapshot;
+use super::rows::TakeText;
 use super::seal::Seals;
 use kept_ahead::ReadAhead;
 pub(super) use list_walk::{ListPosition, ListWalk};
@@ -375,18 +376,28 @@ impl<'c> RecordsView<'c> {
         if value.value.chars == 0 {
             return Ok(());
         }
-        let last = (value.value.chars - 1) / PIECE_CHARS;
-        let mut first = 0;
+        let last = value.piece_number((value.value.chars - 1) / PIECE_CHARS)?;
+        self.each_piece(value.piece_number(0)?, last, &mut take)
+    }
+
+    /// Passes the pieces with these numbers to `take`, in order, until it returns `false`. Those
+    /// that were read ahead are not read again.
+    pub(in crate::records) fn each_piece(
+        &self,
+        mut first: i64,
+        last: i64,
+        take: TakeText<'_>,
+    ) -> Result<(), Problem> {
         while let Some(held) = {
             let ahead = self.ahead.borrow();
-            ahead.piece(value.piece_number(first)?)
+            ahead.piece(first)
         } {
-            if !take(&held)? || first == last {
+            if !take(&held)? || first >= last {
                 return Ok(());
             }
             first += 1;
         }
-        self.snapshot.pieces(value.piece_number(first)?, value.piece_number(last)?, &mut take)
+        self.snapshot.pieces(first, last, take)
     }
 
     /// Finds the first occurrence of a text in a long value. Holds one piece in memory, and stops

@@ -308,8 +308,7 @@ impl<'t> WriteBatch<'t> {
     ) -> Result<Slots, Problem> {
         let (old, new) = (by_slot(old)?, by_slot(new)?);
         let short = |(_, entry): &(&u16, &BodyField<'_>)| is_short_text(&entry.value);
-        let keeps_short =
-            !self.rows.shares_token_rows() || old.iter().filter(short).eq(new.iter().filter(short));
+        let keeps_short = old.iter().filter(short).eq(new.iter().filter(short));
         let is_kept = |slot: u16| match old.get(&slot) {
             Some(entry) if new.get(&slot) == Some(entry) => {
                 keeps_short || !is_short_text(&entry.value)
@@ -339,8 +338,8 @@ impl<'t> WriteBatch<'t> {
         Ok(())
     }
 
-    /// Stores the pieces and tokens of some values of a record: of all its short texts, or of none
-    /// if these share a row.
+    /// Stores the pieces and tokens of some values of a record: of all its short texts, which share
+    /// a row, or of none of them.
     fn store_slots(
         &self,
         target: &TargetStream,
@@ -349,18 +348,17 @@ impl<'t> WriteBatch<'t> {
         slots: &[(u16, usize)],
         long: &mut [StreamedField<'_>],
     ) -> Result<Result<(), WriteRefusal>, Problem> {
-        let shares_row = self.rows.shares_token_rows();
         let stored = || slots.iter().filter_map(|(slot, at)| Some((*slot, parts.get(*at)?)));
         let mut shared = TaggedTokens::default();
         let mut first = None;
-        for (slot, part) in stored().filter(|(_, part)| shares_row && is_short_text(&part.held)) {
+        for (slot, part) in stored().filter(|(_, part)| is_short_text(&part.held)) {
             first = first.or(Some(slot));
             if let (StoredValue::Text(text), Some(tag)) = (part.held, target.tags.get(part.name)) {
                 add_tokens(&mut shared, *tag, text);
             }
         }
         for (slot, part) in stored() {
-            if shares_row && is_short_text(&part.held) {
+            if is_short_text(&part.held) {
                 // The index is written fastest in the order of numbers.
                 if first == Some(slot) {
                     write_tokens(self.rows, record, slot, &shared)?;

@@ -324,15 +324,23 @@ impl CopyTarget for PgEnd {
     }
 
     fn remove_some_index(&mut self, limit: usize) -> Result<bool, CopyError> {
-        let progress = self.progress;
-        let sql = tenant_sql!(
-            "DELETE FROM tokens WHERE tenant = $1 AND (tag, token, number) IN \
-             (SELECT tag, token, number FROM tokens WHERE tenant = $1"
-        )
-        .with_tail(&format!(" LIMIT {limit})"))
-        .with_tail(&unless_done(progress));
         let name = CopyProgress::INDEX.as_bytes();
-        self.write(|connection| Ok(!connection.rows(&sql, params![name])?.is_empty()))
+        self.write(|connection| {
+            // As long as one table has rows, the next call removes more.
+            for (table, key) in [("word_blocks", "tag, token, first"), ("text_words", "number")] {
+                let some = format!(
+                    "DELETE FROM {table} WHERE tenant = $1 AND ({key}) IN (SELECT {key} FROM {table}"
+                );
+                let sql = tenant_sql!(" WHERE tenant = $1")
+                    .with_head(&some)
+                    .with_tail(&format!(" LIMIT {limit})"))
+                    .with_tail(&unless_done(self.progress));
+                if !connection.rows(&sql, params![name])?.is_empty() {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
     }
 
     fn index(

@@ -98,8 +98,8 @@ impl Place {
     /// Returns the entries of the index, in a form of the engine.
     fn index(&self) -> Vec<String> {
         if let Some(database) = &self.database {
-            let text = "SELECT tag, encode(token, 'hex'), number, positions FROM stile.tokens \
-                        ORDER BY 1, 2, 3";
+            let text = "SELECT 't', number, encode(words, 'hex') FROM stile.text_words UNION \
+                        SELECT 'w', tag, encode(token, 'hex') FROM stile.word_blocks ORDER BY 1, 2, 3";
             return database.run(text).lines().map(str::to_owned).collect();
         }
         let connection = self.sqlite();

@@ -65,7 +65,7 @@ impl fmt::Display for QueryTerm {
 }
 
 /// What a part of a query looks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SearchTerm {
     /// This token.
     Word(String),

@@ -88,10 +88,8 @@ pub(in crate::records) trait RowWriter:
     fn delete_piece(&self, number: i64) -> Result<(), Problem>;
     /// Returns the text of a piece.
     fn piece_text(&self, number: i64) -> Result<String, Problem>;
-    /// Returns whether all short texts of a record share one row of tokens, under the number of the
-    /// first of them, because rows are expensive. Otherwise each has its own.
-    fn shares_token_rows(&self) -> bool;
-    /// Inserts the tokens of a piece, or those of short texts that share a row.
+    /// Inserts the tokens of a piece, or those of all short texts of a record, under the number of
+    /// the first of them.
     fn insert_tokens(&self, number: i64, tokens: &TaggedTokens) -> Result<(), Problem>;
     /// Deletes the tokens under the number of a piece, if there are any.
     fn delete_tokens(&self, number: i64) -> Result<(), Problem>;

@@ -62,8 +62,39 @@ pub(in crate::records) trait ReadFields {
     ) -> Result<(), Problem>;
 }
 
+/// A term of a search, with the tags of the fields in which it counts.
+pub(in crate::records) struct TaggedTerm<'q> {
+    pub(in crate::records) term: &'q SearchTerm,
+    pub(in crate::records) tags: Vec<i64>,
+}
+
+/// The pieces of one value of a record, and a term that is looked for in them.
+pub(in crate::records) struct PieceQuery<'q> {
+    pub(in crate::records) term: &'q SearchTerm,
+    pub(in crate::records) tag: i64,
+    pub(in crate::records) first: i64,
+    pub(in crate::records) last: i64,
+}
+
+/// How an engine answers from its index of words.
+pub(in crate::records) enum IndexAccess<'s> {
+    /// It gives the list of a term part by part, at little cost for each.
+    Lists(&'s dyn IndexLists),
+    /// It answers a whole query, since each statement costs a round trip.
+    Whole(&'s dyn IndexMatches),
+}
+
 /// Questions of a search.
 pub(in crate::records) trait ReadIndex {
+    /// Returns how the index answers.
+    fn access(&self) -> IndexAccess<'_>;
+
+    /// Returns for each value of a record the first piece with the term.
+    fn first_pieces(&self, wanted: &[PieceQuery<'_>]) -> Result<Vec<Option<i64>>, Problem>;
+}
+
+/// An index that gives lists of terms.
+pub(in crate::records) trait IndexLists {
     /// Returns the pieces in which a term begins, in the fields with these tags: at most `limit`,
     /// from the number `last` down. Fewer than `limit` means that no more follow.
     fn indexed_pieces(
@@ -73,15 +104,33 @@ pub(in crate::records) trait ReadIndex {
         last: i64,
         limit: i64,
     ) -> Result<Vec<i64>, Problem>;
+}
 
-    /// Returns the first piece with a term, among the pieces of one value of a record.
-    fn first_piece(
-        &self,
-        term: &SearchTerm,
-        tag: i64,
-        first: i64,
-        last: i64,
-    ) -> Result<Option<i64>, Problem>;
+/// An index that answers whole queries.
+pub(in crate::records) trait IndexMatches {
+    /// Returns what reads the records that have all required terms and none of the excluded ones.
+    fn matches<'s>(
+        &'s self,
+        required: &[TaggedTerm<'s>],
+        excluded: &[TaggedTerm<'s>],
+    ) -> Box<dyn MatchReader + 's>;
+}
+
+/// Reads the records that match a query, hidden ones too.
+pub(in crate::records) trait MatchReader {
+    /// Returns matches that are not newer than `target`, the newest first: all of them, or those
+    /// that are newer than `rest`. Each target is at most the `rest` of the answer before.
+    fn next(&mut self, target: i64) -> Result<MatchedPart, Problem>;
+
+    /// Returns those of some records that match. Both are sorted.
+    fn among(&mut self, records: &[i64]) -> Result<Vec<i64>, Problem>;
+}
+
+/// Some matches of a query.
+pub(in crate::records) struct MatchedPart {
+    pub(in crate::records) records: Vec<i64>,
+    /// The newest record that was not looked at. `None` if there is none.
+    pub(in crate::records) rest: Option<i64>,
 }
 
 /// Questions about the log of changes.

@@ -16,10 +16,15 @@ mod field_values;
 mod key_window;
 mod lists;
 mod pending;
+mod pending_words;
+mod posting_lists;
+mod postings;
 mod read;
 mod search;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod words_tests;
 mod write;
 
 use std::path::PathBuf;
@@ -92,37 +97,17 @@ impl Postgresql {
         let done = PgWriter::begin(&connection).and_then(|writer| {
             let done = write(&writer)?;
             writer.finish()?;
-            Ok((done, writer.has_doubled()))
+            Ok(done)
         });
         match done {
             Err(problem) => {
                 connection.roll_back();
                 Err(problem)
             }
-            Ok((done, has_doubled)) => {
+            Ok(done) => {
                 connection.commit()?;
-                if has_doubled {
-                    self.describe_tables();
-                }
                 Ok(done)
             }
-        }
-    }
-
-    /// Lets PostgreSQL count what the tables have. It does so by itself after a minute, and until
-    /// then a search plans as if the tables were nearly empty. The write is kept already, so an
-    /// error is only logged. No request of a server waits for the count, which another thread
-    /// makes. A command would end before that thread.
-    fn describe_tables(&self) {
-        let database = self.database.clone();
-        let count = move || {
-            if let Err(error) = database.analyze_records() {
-                tracing::warn!(%error, "the tables of records were not counted");
-            }
-        };
-        match tokio::runtime::Handle::try_current() {
-            Ok(_) => drop(std::thread::spawn(count)),
-            Err(_) => count(),
         }
     }
 
@@ -139,10 +124,10 @@ impl Postgresql {
     /// Reads every row that the tenant has in any table, so that the database notices damaged
     /// pages.
     pub(super) fn check(&self) -> Result<(), Problem> {
-        const TABLES: [&str; 15] = [
-            "history", "connections", "streams", "records", "pieces", "tags", "tokens", "grants",
-            "blobs", "blob_pieces", "blob_uses", "changes", "field_indexes", "field_runs",
-            "field_values",
+        const TABLES: [&str; 16] = [
+            "history", "connections", "streams", "records", "pieces", "tags", "text_words",
+            "word_blocks", "grants", "blobs", "blob_pieces", "blob_uses", "changes",
+            "field_indexes", "field_runs", "field_values",
         ];
         let limit = ReadLimit::new(MAX_CHECK, Cancellation::default());
         let connection = self.database.long_read_of(&self.tenant, &limit)?;

@@ -1,9 +1,10 @@
 //! Rows that a transaction will write, many with one statement.
 //!
-//! A statement takes a round trip. So a writer keeps the rows of records, pieces, tokens and
-//! changes until they are many, or until a question depends on them. What it keeps is the
-//! difference to the database, and the order of the statements of [`Pending::flush`] gives the same
-//! rows as writing each at once.
+//! A statement takes a round trip. So a writer keeps the rows of records, pieces and changes until
+//! they are many, or until a question depends on them. What it keeps is the difference to the
+//! database, and the order of the statements of [`Pending::flush`] gives the same rows as writing
+//! each at once. [`pending_words`](super::pending_words) keeps the words, on which no question of a
+//! writer depends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,6 @@ use stile_domain::records::problem::Problem;
 
 use crate::postgresql::{TenantConnection, TenantSql, params, tenant_sql};
 use crate::records::port::{NewBlobUse, NewRecord, RecordState};
-use crate::records::tagged_tokens::TaggedTokens;
 
 /// The rows and the bytes after which they are written.
 const MOST_ROWS: usize = 8192;
@@ -30,11 +30,9 @@ pub(super) struct Pending {
     updates: BTreeMap<i64, State>,
     /// The numbers of stored records to delete.
     deleted: BTreeSet<i64>,
-    /// The numbers of stored pieces whose tokens or texts are deleted.
-    deleted_tokens: BTreeSet<i64>,
+    /// The numbers of stored pieces that are deleted.
     deleted_pieces: BTreeSet<i64>,
-    /// Tokens and texts by the number of their piece.
-    tokens: BTreeMap<i64, Vec<PieceTokens>>,
+    /// Texts by the number of their piece.
     pieces: BTreeMap<i64, Vec<u8>>,
     uses: Vec<PendingUse>,
     /// The records that these uses are of.
@@ -61,12 +59,6 @@ struct PendingChange {
     record: i64,
     at: i64,
     body: Vec<u8>,
-}
-
-struct PieceTokens {
-    tag: i64,
-    /// Each with its positions, as PostgreSQL writes an array.
-    tokens: Vec<(Vec<u8>, String)>,
 }
 
 struct PendingUse {
@@ -169,33 +161,6 @@ impl Pending {
         self.pieces.get(&number).map(Vec::as_slice)
     }
 
-    /// Adds tokens of a piece.
-    pub(super) fn insert_tokens(&mut self, number: i64, tokens: &TaggedTokens) {
-        // The number of tokens of each tag, and the places of each token.
-        let mut texts: BTreeMap<i64, (usize, BTreeMap<&[u8], String>)> = BTreeMap::new();
-        tokens.each(|tag, token| {
-            let (count, tokens) = texts.entry(tag).or_default();
-            let places = tokens.entry(token.as_bytes()).or_default();
-            places.push_str(if places.is_empty() { "{" } else { "," });
-            places.push_str(&count.to_string());
-            *count += 1;
-        });
-        for (tag, (_, tokens)) in texts {
-            let bytes: usize =
-                tokens.iter().map(|(token, places)| token.len() + places.len()).sum();
-            self.count(tokens.len(), bytes);
-            let tokens = tokens.into_iter().map(|(token, places)| (token.to_vec(), places + "}"));
-            let own = PieceTokens { tag, tokens: tokens.collect() };
-            self.tokens.entry(number).or_default().push(own);
-        }
-    }
-
-    pub(super) fn delete_tokens(&mut self, number: i64) {
-        self.count(1, 0);
-        self.tokens.remove(&number);
-        self.deleted_tokens.insert(number);
-    }
-
     pub(super) fn add_blob_use(&mut self, new: &NewBlobUse<'_>) {
         let NewBlobUse { digest, media_type, record, field } = *new;
         self.count(1, media_type.len() + field.len());
@@ -218,11 +183,8 @@ impl Pending {
         };
         let sql = tenant_sql!("DELETE FROM records WHERE tenant = $1 AND id = ANY($2)");
         delete(&sql, self.deleted)?;
-        let sql = tenant_sql!("DELETE FROM tokens WHERE tenant = $1 AND number = ANY($2)");
-        delete(&sql, self.deleted_tokens)?;
         let sql = tenant_sql!("DELETE FROM pieces WHERE tenant = $1 AND id = ANY($2)");
         delete(&sql, self.deleted_pieces)?;
-        flush_tokens(connection, self.tokens)?;
         if !self.pieces.is_empty() {
             let (numbers, texts): (Vec<i64>, Vec<Vec<u8>>) = self.pieces.into_iter().unzip();
             let sql = tenant_sql!(
@@ -304,35 +266,6 @@ impl<'s> States<'s> {
             bodies: states.map(|state| state.body.as_slice()).collect(),
         }
     }
-}
-
-fn flush_tokens(
-    connection: &TenantConnection<'_>,
-    pieces: BTreeMap<i64, Vec<PieceTokens>>,
-) -> Result<(), Problem> {
-    if pieces.is_empty() {
-        return Ok(());
-    }
-    let (mut tags, mut numbers) = (Vec::new(), Vec::new());
-    let (mut tokens, mut positions) = (Vec::new(), Vec::new());
-    let texts = pieces
-        .into_iter()
-        .flat_map(|(number, texts)| texts.into_iter().map(move |text| (number, text)));
-    for (number, PieceTokens { tag, tokens: own }) in texts {
-        for (token, places) in own {
-            tags.push(tag);
-            tokens.push(token);
-            numbers.push(number);
-            positions.push(places);
-        }
-    }
-    let sql = tenant_sql!(
-        "INSERT INTO tokens (tenant, tag, token, number, positions) \
-         SELECT $1, tag, token, number, positions::int4[] \
-         FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::text[]) \
-         AS new (tag, token, number, positions)"
-    );
-    Ok(connection.rows(&sql, params![tags, tokens, numbers, positions]).map(drop)?)
 }
 
 fn flush_uses(connection: &TenantConnection<'_>, uses: &[PendingUse]) -> Result<(), Problem> {

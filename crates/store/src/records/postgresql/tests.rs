@@ -282,26 +282,6 @@ fn opening_the_records_of_a_person_asks_the_database_nothing() {
     assert_eq!(database.logged_statements(), before);
 }
 
-#[test]
-fn postgresql_counts_the_tables_when_many_records_were_stored() {
-    let test = "postgresql_counts_the_tables_when_many_records_were_stored";
-    let Some(hosted) = hosted(test) else { return };
-    let counted =
-        "SELECT count(*) > 0 FROM pg_stats WHERE schemaname = 'stile' AND tablename = 'tokens'";
-    hosted.put("a", "one").unwrap();
-    assert_eq!(hosted.database.run(counted).trim(), "f", "nothing else counts here");
-    let stored = hosted.records.write(&permits().0, |batch| {
-        let target = messages(batch, &indexed())?;
-        for number in 0..1100 {
-            let key = RecordKey::parse(&format!("k{number}")).unwrap();
-            batch.upsert(&target, incoming(&key, &message("2026-01-01", "some words")))?;
-        }
-        Ok(())
-    });
-    stored.unwrap();
-    assert_eq!(hosted.database.run(counted).trim(), "t");
-}
-
 #[expect(clippy::disallowed_methods, reason = "a test is its own client")]
 fn permit_of(token: &str, grant: &str) -> RecordsPermit {
     let claim = RecordsClaim::Grant(grant.into());

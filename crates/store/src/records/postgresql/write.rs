@@ -1,7 +1,8 @@
 //! Writes rows in a transaction of PostgreSQL.
 //!
 //! Rows of records are [`Pending`] before they are written, many at once. A question about them
-//! either takes what is pending into account, or writes it first.
+//! either takes what is pending into account, or writes it first. [`PendingWords`] wait until they
+//! are many, or for the end.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -12,15 +13,13 @@ use tokio_postgres::Row;
 
 use super::key_window::{FoundRecord, KeyWindow};
 use super::pending::Pending;
+use super::pending_words::PendingWords;
 use super::read::{column, text_of};
 use crate::postgresql::{TenantConnection, TenantSql, Values, params, tenant_sql};
 use crate::records::port::{NewBlobUse, NewRecord, RecordState, RowWriter};
 use crate::records::rows::Rows;
 use crate::records::tagged_tokens::TaggedTokens;
 use crate::sql::Door;
-
-/// The number of records at which the tables are counted first.
-const FIRST_COUNT: i64 = 1024;
 
 /// The numbers of the last record and of the last change.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +36,7 @@ pub(super) struct PgWriter<'c> {
     /// The last numbers at the beginning of the step.
     at_step: Cell<LastNumbers>,
     pending: RefCell<Pending>,
+    words: RefCell<PendingWords>,
     window: RefCell<KeyWindow>,
     /// Records that use no blob, of those that were looked up by key.
     without_blobs: RefCell<HashSet<i64>>,
@@ -77,6 +77,7 @@ impl<'c> PgWriter<'c> {
             last: Cell::new(stored),
             at_step: Cell::new(stored),
             pending: RefCell::default(),
+            words: RefCell::default(),
             window: RefCell::default(),
             without_blobs: RefCell::default(),
         })
@@ -85,6 +86,7 @@ impl<'c> PgWriter<'c> {
     /// Writes what is pending, and then the last numbers.
     pub(super) fn finish(&self) -> Result<(), Problem> {
         self.settle()?;
+        self.words.borrow_mut().flush(self.connection)?;
         let last = self.last.get();
         if last == self.stored {
             return Ok(());
@@ -93,13 +95,6 @@ impl<'c> PgWriter<'c> {
             &tenant_sql!("UPDATE history SET records = $2, changes = $3 WHERE tenant = $1"),
             params![last.record, last.change],
         )
-    }
-
-    /// Returns whether the tenant has had many records, and about twice as many as when they were
-    /// counted last.
-    pub(super) fn has_doubled(&self) -> bool {
-        let (before, now) = (self.stored.record.max(1), self.last.get().record.max(1));
-        now >= FIRST_COUNT && now.ilog2() > before.ilog2()
     }
 
     /// Changes what is pending, and writes it if it is much.
@@ -161,6 +156,7 @@ impl Rows for PgWriter<'_> {
 impl RowWriter for PgWriter<'_> {
     fn begin_step(&self) -> Result<(), Problem> {
         self.settle()?;
+        self.words.borrow_mut().flush(self.connection)?;
         self.at_step.set(self.last.get());
         Ok(self.connection.begin_step()?)
     }
@@ -172,6 +168,7 @@ impl RowWriter for PgWriter<'_> {
     fn undo_step(&self) -> Result<(), Problem> {
         self.last.set(self.at_step.get());
         self.pending.take();
+        self.words.take();
         self.window.borrow_mut().forget();
         self.without_blobs.borrow_mut().clear();
         Ok(self.connection.undo_step()?)
@@ -236,17 +233,19 @@ impl RowWriter for PgWriter<'_> {
         text_of(&row.ok_or(Problem::Corrupt)?, 0).map(str::to_owned)
     }
 
-    fn shares_token_rows(&self) -> bool {
-        // Each token has its own row.
-        false
-    }
-
     fn insert_tokens(&self, number: i64, tokens: &TaggedTokens) -> Result<(), Problem> {
-        self.pend(|pending| pending.insert_tokens(number, tokens))
+        let mut words = self.words.borrow_mut();
+        words.insert(self.connection, number, tokens)?;
+        if words.is_full() { words.flush(self.connection) } else { Ok(()) }
     }
 
     fn delete_tokens(&self, number: i64) -> Result<(), Problem> {
-        self.pend(|pending| pending.delete_tokens(number))
+        let mut words = self.words.borrow_mut();
+        if words.has(number) {
+            words.flush(self.connection)?;
+        }
+        words.delete(number);
+        Ok(())
     }
 
     fn insert_change(&self, record: i64, at: Instant, body: &[u8]) -> Result<(), Problem> {

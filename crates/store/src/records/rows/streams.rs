@@ -59,6 +59,18 @@ pub(in crate::records) trait StreamRows: Rows {
         let tags = self.door().all(sql, values![stream], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(tags.into_iter().collect())
     }
+
+    /// Returns such tags of some streams, by stream.
+    fn tags_of(&self, streams: &[i64]) -> Result<HashMap<i64, HashMap<String, i64>>, Problem> {
+        let sql =
+            statement!("SELECT stream, field, id FROM tags WHERE tenant = $1 AND stream = ANY($2)");
+        let mut tags: HashMap<i64, HashMap<String, i64>> = HashMap::new();
+        self.door().each(sql, values![streams], &mut |row| {
+            tags.entry(row.get(0)?).or_default().insert(row.get(1)?, row.get(2)?);
+            Ok(true)
+        })?;
+        Ok(tags)
+    }
 }
 
 /// Writes streams.

@@ -9,6 +9,7 @@ use super::super::view::RecordsView;
 use super::hit::{PREFIX_PIECES, SHORT_PIECES};
 use super::postings::Postings;
 use super::search_scope::{SearchScope, Tags};
+use super::whole_matches::{WholeMatches, tagged_term};
 
 /// The maximum number of visible records of a source that are collected if many others are hidden.
 const MAX_COLLECTED: i64 = 20_000;
@@ -35,11 +36,14 @@ pub(super) struct MatchFinder<'s> {
     check_limits: &'s dyn Fn() -> Result<(), Problem>,
     /// How often the search moved to another record.
     steps: u64,
+    query: &'s ParsedQuery,
     conditions: &'s [Condition],
     /// The visible records of each source. `None` if they were not collected.
     visible: Vec<Option<Vec<i64>>>,
     /// How many records turned out to be hidden.
     hidden: usize,
+    /// If the index answers whole queries. Then there are no lists.
+    whole: Option<WholeMatches<'s>>,
     lists: Vec<TermList<'s>>,
     /// The records in which an excluded term occurs, for each such term.
     excluded: Vec<TermList<'s>>,
@@ -70,8 +74,10 @@ impl<'s> MatchFinder<'s> {
     ) -> Result<Self, Problem> {
         let mut tags = Vec::new();
         let mut visible = Vec::new();
+        let streams: Vec<i64> = sources.iter().map(|source| source.id).collect();
+        let mut all_tags = view.snapshot.tags_of(&streams)?;
         for source in sources {
-            let mut own = view.snapshot.tags(source.id)?;
+            let mut own = all_tags.remove(&source.id).unwrap_or_default();
             own.retain(|field, _| source.searches(field));
             tags.push(own);
             // A query about one of the granted keys costs as much as one about all of them.
@@ -82,17 +88,23 @@ impl<'s> MatchFinder<'s> {
                 None
             });
         }
-        let lists = query.terms.iter().map(|term| TermList::new(term, tags.iter())).collect();
-        let excluded = query.excluded.iter().map(|term| TermList::new(term, tags.iter())).collect();
+        let whole = WholeMatches::new(view.snapshot, query, tags.iter(), &tags);
+        let lists = |terms: &'s [QueryTerm]| match whole {
+            Some(_) => Vec::new(),
+            None => terms.iter().map(|term| TermList::new(term, tags.iter())).collect(),
+        };
+        let (lists, excluded) = (lists(&query.terms), lists(&query.excluded));
         let indices = sources.iter().enumerate().map(|(at, source)| (source.id, at)).collect();
         let scope = SearchScope { view, sources, indices, tags };
         Ok(Self {
             scope,
             check_limits,
             steps: 0,
+            query,
             conditions,
             visible,
             hidden: 0,
+            whole,
             lists,
             excluded,
             is_sorted: false,
@@ -118,8 +130,72 @@ impl<'s> MatchFinder<'s> {
                 |visible: &Option<Vec<i64>>| !visible.as_ref().is_some_and(Vec::is_empty);
             sources.filter(move |(_, visible)| has_records(visible)).map(|(tags, _)| tags)
         };
+        let snapshot = self.scope.view.snapshot;
+        self.whole = WholeMatches::new(snapshot, self.query, sources(), &self.scope.tags);
         self.lists = self.lists.iter().map(|list| TermList::new(list.term, sources())).collect();
         Ok(())
+    }
+
+    /// Returns whether the index answers whole queries, so that what it names needs no other look.
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole.is_some()
+    }
+
+    /// Returns those of some visible records that match, in their order, and not more than `most`.
+    /// Reads their fields at once.
+    pub(super) fn matching(
+        &mut self,
+        rows: Vec<RecordRow>,
+        most: usize,
+    ) -> Result<Vec<RecordRow>, Problem> {
+        let mut of_long = (Vec::new(), Vec::new());
+        if let Some(whole) = &mut self.whole {
+            self.scope.read_ahead(rows.iter())?;
+            // Of a long text the index tells more with one question than its pieces would.
+            for row in &rows {
+                if self.scope.has_long_text(row)? {
+                    of_long.0.push(row.number);
+                }
+            }
+            of_long.0.sort_unstable();
+            of_long.1 = whole.among(&of_long.0)?;
+        }
+        let mut matching = Vec::new();
+        for row in rows {
+            if matching.len() == most {
+                break;
+            }
+            (self.check_limits)()?;
+            let is_match = match of_long.0.binary_search(&row.number) {
+                Ok(_) => of_long.1.binary_search(&row.number).is_ok(),
+                Err(_) => self.scope.matches(&row, self.query)?,
+            };
+            if is_match {
+                matching.push(row);
+            }
+        }
+        Ok(matching)
+    }
+
+    /// Returns those of some matches that are not excluded and visible, the newest first.
+    pub(super) fn next_visible(
+        &mut self,
+        target: &mut i64,
+        wanted: usize,
+    ) -> Result<(Vec<RecordRow>, bool), Problem> {
+        let mut records = Vec::new();
+        while records.len() < wanted
+            && let Some(record) = self.next_match(*target)?
+        {
+            *target = record - 1;
+            if !self.is_excluded(record)? {
+                records.push(record);
+            }
+        }
+        let is_last = records.len() < wanted;
+        let mut rows = self.visible_rows(&records)?;
+        rows.sort_unstable_by_key(|row| std::cmp::Reverse(row.number));
+        Ok((rows, is_last))
     }
 
     /// Finds the newest record, not newer than `target`, in which all terms occur.
@@ -128,6 +204,15 @@ impl<'s> MatchFinder<'s> {
             self.steps += 1;
             if self.steps.is_multiple_of(STEPS_PER_CHECK) {
                 (self.check_limits)()?;
+            }
+            if let Some(whole) = &mut self.whole {
+                let Some(record) = whole.next(target)? else { return Ok(None) };
+                match self.newest_visible(record) {
+                    None => return Ok(None),
+                    Some(visible) if visible < record => target = visible,
+                    Some(_) => return Ok(Some(record)),
+                }
+                continue;
             }
             for at in 0..self.lists.len() {
                 let follows = at > 0 && self.is_sorted;
@@ -207,6 +292,9 @@ impl<'s> MatchFinder<'s> {
     pub(super) fn visible_rows(&mut self, records: &[i64]) -> Result<Vec<RecordRow>, Problem> {
         let snapshot = self.scope.view.snapshot;
         let mut found = Vec::new();
+        if records.is_empty() {
+            return Ok(found);
+        }
         let mut of_source: Vec<Vec<i64>> = vec![Vec::new(); self.scope.sources.len()];
         for (stream, row) in snapshot.rows_of(records)? {
             let Some((at, source)) = self.scope.source(stream) else { continue };
@@ -273,8 +361,7 @@ fn seen_through(at: usize, source: &RecordSource, row: RecordRow) -> RecordRow {
 impl<'q> TermList<'q> {
     /// Lists the records of the sources with these fields.
     fn new<'t>(term: &'q QueryTerm, sources: impl Iterator<Item = &'t Tags>) -> Self {
-        let fields = sources.flatten().filter(|(field, _)| term.is_for(field));
-        let tags: Vec<i64> = fields.map(|(_, tag)| *tag).collect();
+        let tags = tagged_term(term, sources).tags;
         let is_searched = is_short_prefix(&term.term) && !tags.is_empty();
         let budget = is_searched.then_some(PREFIX_BUDGET);
         Self { term, index: Postings::new(&term.term, &tags), budget, last_hit: None, misses: 0 }

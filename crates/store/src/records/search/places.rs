@@ -8,6 +8,7 @@ use stile_domain::records::tokenizer::{
     self, PieceTokenizer, PlaceFinder, SearchTerm, SearchToken, TermFinder, TermPlace,
 };
 
+use super::super::port::PieceQuery;
 use super::super::view::{LoadedRecord, LongValueRef, RecordsView};
 use super::hit::{EXCERPT_BEFORE, EXCERPT_CHARS, PREFIX_PIECES, SHORT_PIECES};
 
@@ -110,13 +111,8 @@ impl RecordsView<'_> {
                 return Ok(position.map(Some));
             }
         }
-        let Some(number) = self.snapshot.first_piece(
-            term,
-            tag,
-            long.piece_number(0)?,
-            long.piece_number(count - 1)?,
-        )?
-        else {
+        let (first, last) = (long.piece_number(0)?, long.piece_number(count - 1)?);
+        let Some(number) = self.first_piece(PieceQuery { term, tag, first, last })? else {
             return Ok(None);
         };
         let (.., piece) = pieces::parts(number);
@@ -131,10 +127,12 @@ impl RecordsView<'_> {
     fn cut_start(&self, long: LongValueRef, piece: u64) -> Result<u64, Problem> {
         for back in (piece.saturating_sub(PIECES_BACK)..piece).rev() {
             let mut found = None;
-            self.snapshot.piece(long.piece_number(back)?, &mut |text| {
+            let number = long.piece_number(back)?;
+            self.each_piece(number, number, &mut |text| {
                 found = tokenizer::last_token_boundary(text)
                     .and_then(|at| text.get(..at))
                     .map(pieces::count);
+                Ok(false)
             })?;
             if let Some(chars) = found {
                 return Ok(back * PIECE_CHARS + chars);
@@ -177,7 +175,7 @@ impl RecordsView<'_> {
         let first = start / PIECE_CHARS;
         let last = long.piece_count().saturating_sub(1).min(first.saturating_add(max_pieces - 1));
         let mut skip = start % PIECE_CHARS;
-        self.snapshot.pieces(long.piece_number(first)?, long.piece_number(last)?, &mut |text| {
+        self.each_piece(long.piece_number(first)?, long.piece_number(last)?, &mut |text| {
             let text = text
                 .get(pieces::byte_offset(text, std::mem::take(&mut skip))..)
                 .unwrap_or_default();

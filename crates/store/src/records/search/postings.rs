@@ -9,7 +9,7 @@ use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::tokenizer::SearchTerm;
 
-use super::super::port::Snapshot;
+use super::super::port::{IndexAccess, Snapshot};
 
 /// The number of index rows that the first query and the largest query read.
 const FIRST_ROWS: i64 = 32;
@@ -108,7 +108,11 @@ impl Part {
     /// Reads the next records, none of them newer than `target`.
     fn read(&mut self, snapshot: &dyn Snapshot, target: i64) -> Result<(), Problem> {
         let last = pieces::last_of(target.min(pieces::MAX_RECORD));
-        let found = snapshot.indexed_pieces(&self.term, &self.tags, last, self.rows)?;
+        let IndexAccess::Lists(index) = snapshot.access() else {
+            self.ended = true;
+            return Ok(());
+        };
+        let found = index.indexed_pieces(&self.term, &self.tags, last, self.rows)?;
         let count = i64::try_from(found.len()).unwrap_or(i64::MAX);
         for number in found {
             let (record, ..) = pieces::parts(number);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use stile_domain::records::pieces::{self, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::relevance::RecordScorer;
 use stile_domain::records::sealed_cursor::SearchRank;
@@ -9,6 +10,7 @@ use stile_domain::records::stored_body::{BodyField, RecordBody, StoredValue};
 use stile_domain::records::tokenizer::{self, ParsedQuery, QueryTerm, SearchTerm, tokens};
 
 use super::super::model::{RecordRow, RecordSource};
+use super::super::port::PieceQuery;
 use super::super::view::{LoadedRecord, RecordsView};
 use super::hit::{FieldMatch, MAX_PLACES, PREFIX_PIECES, RecordHit, SHORT_PIECES};
 
@@ -36,6 +38,69 @@ impl SearchScope<'_> {
         rows: impl Iterator<Item = &'r RecordRow>,
     ) -> Result<(), Problem> {
         self.view.read_ahead(rows.map(|row| (self.sources, row)))
+    }
+
+    /// Returns whether a record has a long text that is searched.
+    pub(super) fn has_long_text(&self, row: &RecordRow) -> Result<bool, Problem> {
+        let loaded = self.view.load_fields(self.sources, row)?;
+        for entry in self.searched(row.source, loaded.body()) {
+            if matches!(entry?.0.value, StoredValue::LongText(_)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads what [`SearchScope::score`] needs of long texts, of some records at once.
+    pub(super) fn read_ahead_beginnings<'r>(
+        &self,
+        rows: impl Iterator<Item = &'r RecordRow>,
+    ) -> Result<(), Problem> {
+        let mut parts = Vec::new();
+        for row in rows {
+            let loaded = self.view.load_fields(self.sources, row)?;
+            for entry in self.searched(row.source, loaded.body()) {
+                let long = loaded.long_value(&entry?.0);
+                parts.extend(long.map(|long| (long, 0..SHORT_PIECES * PIECE_CHARS)));
+            }
+        }
+        self.view.read_ahead_texts(parts)
+    }
+
+    /// Reads what [`SearchScope::hit`] needs of long texts, of some records at once.
+    pub(super) fn read_ahead_places(
+        &self,
+        rows: &[RecordRow],
+        query: &ParsedQuery,
+    ) -> Result<(), Problem> {
+        let (mut wanted, mut longs, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+        for row in rows {
+            let loaded = self.view.load_fields(self.sources, row)?;
+            for entry in self.searched(row.source, loaded.body()) {
+                let (entry, tag) = entry?;
+                let Some(long) = loaded.long_value(&entry) else { continue };
+                if long.piece_count() <= SHORT_PIECES {
+                    parts.push((long, 0..long.value.chars));
+                    continue;
+                }
+                let (first, last) =
+                    (long.piece_number(0)?, long.piece_number(long.piece_count() - 1)?);
+                for term in query.terms.iter().filter(|term| term.is_for(entry.name)) {
+                    wanted.push(PieceQuery { term: &term.term, tag, first, last });
+                    longs.push(long);
+                }
+            }
+        }
+        let found = self.view.read_ahead_first_pieces(&wanted)?;
+        for ((query, long), found) in wanted.iter().zip(longs).zip(found) {
+            let Some(number) = found else { continue };
+            let (.., piece) = pieces::parts(number);
+            // Looking for a prefix begins at the beginning of a text.
+            let is_prefix = matches!(query.term, SearchTerm::Prefix(_)) && piece < PREFIX_PIECES;
+            let start = if is_prefix { 0 } else { piece.saturating_sub(1) };
+            parts.push((long, start * PIECE_CHARS..(piece + 2) * PIECE_CHARS));
+        }
+        self.view.read_ahead_texts(parts)
     }
 
     /// Returns the searched fields of a record, with their tags.
@@ -144,7 +209,8 @@ impl SearchScope<'_> {
         }
         for (long, tag) in long_texts {
             let (first, last) = (long.piece_number(0)?, long.piece_number(long.piece_count() - 1)?);
-            if self.view.snapshot.first_piece(&term.term, tag, first, last)?.is_some() {
+            let query = PieceQuery { term: &term.term, tag, first, last };
+            if self.view.first_piece(query)?.is_some() {
                 return Ok(true);
             }
         }

@@ -5,7 +5,7 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::tokenizer::SearchTerm;
 
 use super::read::SqliteSnapshot;
-use crate::records::port::ReadIndex;
+use crate::records::port::{IndexAccess, IndexLists, PieceQuery, ReadIndex};
 use crate::records::tagged_tokens::tag_prefix;
 use crate::sql::sqlite_problem;
 
@@ -27,20 +27,22 @@ fn expression(term: &SearchTerm, tags: &[i64]) -> String {
 }
 
 impl ReadIndex for SqliteSnapshot<'_> {
-    fn first_piece(
-        &self,
-        term: &SearchTerm,
-        tag: i64,
-        first: i64,
-        last: i64,
-    ) -> Result<Option<i64>, Problem> {
-        let text = "SELECT rowid FROM tokens WHERE tokens MATCH ?1 AND rowid BETWEEN ?2 AND ?3 ORDER BY rowid LIMIT 1";
-        let mut query = self.prepare(text)?;
-        let found =
-            query.query_row(params![expression(term, &[tag]), first, last], |row| row.get(0));
-        found.optional().map_err(sqlite_problem)
+    fn access(&self) -> IndexAccess<'_> {
+        IndexAccess::Lists(self)
     }
 
+    fn first_pieces(&self, wanted: &[PieceQuery<'_>]) -> Result<Vec<Option<i64>>, Problem> {
+        let text = "SELECT rowid FROM tokens WHERE tokens MATCH ?1 AND rowid BETWEEN ?2 AND ?3 ORDER BY rowid LIMIT 1";
+        let first = |PieceQuery { term, tag, first, last }: &PieceQuery<'_>| {
+            let mut query = self.prepare(text)?;
+            let values = params![expression(term, &[*tag]), first, last];
+            query.query_row(values, |row| row.get(0)).optional().map_err(sqlite_problem)
+        };
+        wanted.iter().map(first).collect()
+    }
+}
+
+impl IndexLists for SqliteSnapshot<'_> {
     fn indexed_pieces(
         &self,
         term: &SearchTerm,

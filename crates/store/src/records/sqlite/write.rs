@@ -113,10 +113,6 @@ impl RowWriter for SqliteWriter<'_> {
         String::from_utf8(bytes).map_err(|_| Problem::Corrupt)
     }
 
-    fn shares_token_rows(&self) -> bool {
-        true
-    }
-
     fn insert_tokens(&self, number: i64, tokens: &TaggedTokens) -> Result<(), Problem> {
         let values = params![number, tokens.as_str()];
         self.execute("INSERT INTO tokens (rowid, text) VALUES (?1, ?2)", values)

@@ -15,7 +15,7 @@ use super::super::port::{ScannedPart, Snapshot};
 use super::matching_rows::{MatchUse, MatchingRows};
 
 /// The most records that one query of a source reads ahead.
-const MOST_ROWS: usize = 512;
+const MOST_ROWS: usize = 4096;
 /// How many records are walked for each that is wanted before the index by value is asked: so few
 /// that small tests do both.
 const WALKED_FIRST: usize = 4;

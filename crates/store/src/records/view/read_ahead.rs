@@ -12,6 +12,7 @@ use stile_domain::records::problem::Problem;
 
 use super::{LongValueRef, RecordsView};
 use crate::records::model::{RecordRow, RecordSource};
+use crate::records::port::PieceQuery;
 
 /// The records that one question reads.
 const MOST_RECORDS: usize = 256;
@@ -77,6 +78,33 @@ impl RecordsView<'_> {
         self.snapshot.some_pieces(&numbers, &mut |number, text| {
             self.ahead.borrow_mut().keep_piece(number, text.into());
         })
+    }
+
+    /// Asks for the first pieces with some terms at once, and returns them.
+    pub(in crate::records) fn read_ahead_first_pieces(
+        &self,
+        wanted: &[PieceQuery<'_>],
+    ) -> Result<Vec<Option<i64>>, Problem> {
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = self.snapshot.first_pieces(wanted)?;
+        for (query, piece) in wanted.iter().zip(&found) {
+            self.ahead.borrow_mut().keep_first_piece(query, *piece);
+        }
+        Ok(found)
+    }
+
+    /// Returns the first piece of a value with a term.
+    pub(in crate::records) fn first_piece(
+        &self,
+        query: PieceQuery<'_>,
+    ) -> Result<Option<i64>, Problem> {
+        let known = self.ahead.borrow().first_piece(&query);
+        match known {
+            Some(piece) => Ok(piece),
+            None => Ok(self.snapshot.first_pieces(&[query])?.pop().flatten()),
+        }
     }
 
     /// Returns the beginning of a long value, if it was read ahead.

@@ -4,9 +4,9 @@
 //! begins. The row of a piece also has the [`OVERLAP`] tokens after the piece, so that a search
 //! finds a phrase that begins in one piece and ends in the next.
 //!
-//! Short texts have one piece. An engine whose rows are expensive keeps those of a record in one
-//! row, under the number of the first. A token has the tag of its field, so no phrase and no
-//! search of one field takes a token of another.
+//! Short texts have one piece. Those of a record share one row, under the number of the first,
+//! since rows are expensive. A token has the tag of its field, so no phrase and no search of one
+//! field takes a token of another.
 
 use std::collections::VecDeque;
 

@@ -28,7 +28,6 @@ struct StoredForm {
     target: TargetStream,
     /// The fields of the index by value.
     value_fields: Vec<String>,
-    shares_token_rows: bool,
 }
 
 /// A record that is ready to be stored.
@@ -37,15 +36,15 @@ pub struct PreparedRecord {
     body: Vec<u8>,
     order_key: Option<Vec<u8>>,
     happened: Option<i64>,
-    /// Rows of tokens, each with the slot of its first text.
-    tokens: Vec<(u16, TaggedTokens)>,
+    /// The tokens of its texts, with the slot of the first of them.
+    tokens: Option<(u16, TaggedTokens)>,
     values: ValueKeys,
 }
 
 impl RecordPreparer {
-    pub(in crate::records) fn new(target: &TargetStream, shares_token_rows: bool) -> Self {
+    pub(in crate::records) fn new(target: &TargetStream) -> Self {
         let value_fields = declared_fields(&target.declaration);
-        Self(Arc::new(StoredForm { target: target.clone(), value_fields, shares_token_rows }))
+        Self(Arc::new(StoredForm { target: target.clone(), value_fields }))
     }
 
     /// Returns the stream that records are prepared for.
@@ -56,28 +55,26 @@ impl RecordPreparer {
     /// Prepares a record with these fields and no streamed text. Returns `None` if a value is too
     /// long for the record, or cannot be stored.
     pub fn prepare(&self, fields: &RecordFields) -> Option<PreparedRecord> {
-        let StoredForm { target, value_fields, shares_token_rows } = &*self.0;
+        let StoredForm { target, value_fields } = &*self.0;
         let parts = parts(target, fields, &mut []).ok()?;
         if parts.iter().any(|part| part.held.long().is_some()) {
             return None;
         }
         let (body, slots) = assemble(&parts)?;
         let (order_key, happened) = order_and_time(&target.indexed, fields, &body).ok()?;
-        let mut tokens: Vec<(u16, TaggedTokens)> = Vec::with_capacity(1);
+        let mut tokens: Option<(u16, TaggedTokens)> = None;
         for (slot, at) in slots {
             let part = parts.get(at)?;
-            if !shares_token_rows || tokens.is_empty() {
+            let (_, row) = tokens.get_or_insert_with(|| {
                 let mut row = TaggedTokens::default();
                 row.reserve(body.len());
-                tokens.push((slot, row));
-            }
-            if let (StoredValue::Text(text), Some(tag), Some((_, row))) =
-                (part.held, target.tags.get(part.name), tokens.last_mut())
-            {
+                (slot, row)
+            });
+            if let (StoredValue::Text(text), Some(tag)) = (part.held, target.tags.get(part.name)) {
                 add_tokens(row, *tag, text);
             }
         }
-        tokens.retain(|(_, row)| !row.is_empty());
+        let tokens = tokens.filter(|(_, row)| !row.is_empty());
         let values = value_keys(value_fields, &body).ok()?;
         Some(PreparedRecord {
             form: Arc::clone(&self.0),
@@ -93,8 +90,8 @@ impl RecordPreparer {
 impl PreparedRecord {
     /// Returns about how many bytes of memory the record takes.
     pub fn bytes(&self) -> usize {
-        let tokens = self.tokens.iter().map(|(_, row)| row.as_str().len());
-        self.body.len() + tokens.sum::<usize>() + size_of_val(self.values.as_slice())
+        let tokens = self.tokens.as_ref().map_or(0, |(_, row)| row.as_str().len());
+        self.body.len() + tokens + size_of_val(self.values.as_slice())
     }
 
     fn is_for(&self, target: &TargetStream) -> bool {
@@ -140,7 +137,7 @@ impl WriteBatch<'_> {
             self.rows.delete_record(record)?;
             return Ok(UpsertOutcome::Refused(WriteRefusal::TooManyRecords));
         }
-        for (slot, row) in &prepared.tokens {
+        if let Some((slot, row)) = &prepared.tokens {
             let number = pieces::number(record, *slot, 0).ok_or(Problem::Corrupt)?;
             self.rows.insert_tokens(number, row)?;
         }

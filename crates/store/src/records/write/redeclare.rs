@@ -79,7 +79,7 @@ impl WriteBatch<'_> {
         let bytes = self.rows.body(record)?;
         let fields = self.moved_fields(record, &bytes, &old.indexed, &new.indexed)?;
         let mut short = fields.iter().filter(|field| field.is_short_text() && field.has_tokens());
-        let keeps_short = !self.rows.shares_token_rows() || short.all(|field| field.keeps_tokens());
+        let keeps_short = short.all(|field| field.keeps_tokens());
         let is_kept = |field: &MovedField<'_>| {
             field.keeps_tokens() && (keeps_short || !field.is_short_text())
         };
@@ -140,16 +140,14 @@ impl WriteBatch<'_> {
         self.index_fields(target, record, &indexed.collect::<Vec<_>>())
     }
 
-    /// Writes the index of some fields of a record: of all its short texts, or of none if these
-    /// share a row.
+    /// Writes the index of some fields of a record: of all its short texts, which share a row, or of
+    /// none of them.
     fn index_fields(
         &self,
         target: &TargetStream,
         record: i64,
         fields: &[&MovedField<'_>],
     ) -> Result<(), Problem> {
-        let is_shared =
-            |field: &MovedField<'_>| self.rows.shares_token_rows() && field.is_short_text();
         let mut shared = TaggedTokens::default();
         for field in fields {
             if let StoredValue::Text(text) = field.entry.value
@@ -158,9 +156,9 @@ impl WriteBatch<'_> {
                 add_tokens(&mut shared, *tag, text);
             }
         }
-        let first = fields.iter().find(|field| is_shared(field)).and_then(|field| field.slot);
+        let first = fields.iter().find(|field| field.is_short_text()).and_then(|field| field.slot);
         for field in fields {
-            if !is_shared(field) {
+            if !field.is_short_text() {
                 self.index(target, record, field)?;
             } else if let Some(slot) = first.filter(|slot| field.slot == Some(*slot)) {
                 write_tokens(self.rows, record, slot, &shared)?;
