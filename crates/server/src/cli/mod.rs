@@ -51,6 +51,7 @@ mod process;
 mod progress;
 mod records;
 mod rejected;
+mod removal;
 mod search;
 mod secret_input;
 mod serve;

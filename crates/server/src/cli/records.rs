@@ -7,13 +7,18 @@ use stile_records::operation_declaration::OperationCall;
 use stile_records::request_target::RequestTarget;
 use stile_records::response_sink::ResponseSink;
 
-use super::{Failure, Invocation, owner};
+use super::{Failure, Invocation, owner, removal};
 
 /// Prints the record with the given key.
-pub(super) fn run(
-    Invocation { matches, environment, output, .. }: Invocation<'_>,
-) -> Result<(), Failure> {
-    let Some(("show", matches)) = matches.subcommand() else { return Ok(()) };
+pub(super) fn run(invocation: Invocation<'_>) -> Result<(), Failure> {
+    let Invocation { matches, environment, output, .. } = invocation;
+    let matches = match matches.subcommand() {
+        Some(("show", matches)) => matches,
+        Some((name, matches)) => {
+            return removal::run(name, Invocation { matches, ..invocation });
+        }
+        None => return Ok(()),
+    };
     let owner = owner::open(matches, environment)?;
     let flags = [("connection_id", "connection"), ("preview_chars", "preview_chars")];
     let pairs = flags.into_iter().filter_map(|(parameter, flag)| {
