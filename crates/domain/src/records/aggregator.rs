@@ -3,17 +3,19 @@
 //!
 //! An [`Aggregator`] takes the fields of one record after another. The order of the records does
 //! not change the result. A value counts only if it has a type that the field is declared with. A
-//! field that is absent, null, an array, an object or of another type counts as having no value.
-//! Integers and other numbers are one type here. A value that a record has and that does not count
-//! is left out, and the aggregator says how many of a field are, with one of them as an example.
+//! field that is absent, null, an object or of another type counts as having no value. Of a list
+//! that is declared as one each member counts: its record is in the group of each of them. Integers
+//! and other numbers are one type here. A value that a record has and that does not count is left
+//! out, and the aggregator says how many of a field are, with one of them as an example.
 
 use std::cmp::Ordering;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::decimal::{Decimal, DecimalSum};
 use super::declaration::{JsonType, TypeSet};
 use super::instant::{CalendarTime, Instant};
+use super::list_members::each_member;
 use super::stored_body::StoredValue;
 use super::zone::{Granularity, TimeBucket, Zone};
 use crate::hash::ContentHasher;
@@ -245,40 +247,56 @@ impl Aggregator {
     ) -> Result<(), AggregateOverflow> {
         self.records += 1;
         let types = self.types.get(source).map_or(&[][..], Vec::as_slice);
-        let fits = |at: usize| {
-            let types = types.get(at).copied().unwrap_or_default();
-            values.get(at).copied().flatten().filter(|value| fits(types, value))
-        };
+        let kind = |at: usize| types.get(at).copied().unwrap_or_default();
+        let value = |at: usize| values.get(at).copied().flatten();
         let first = self.plan.measured_fields();
-        let keys = self.plan.groupings.iter().zip(first..);
-        let keys: Vec<GroupKey> = keys.map(|(grouping, at)| grouping.key(fits(at))).collect();
-        for (key, at) in keys.iter().zip(first..) {
-            if *key == GroupKey::None
-                && let Some(left_out) = self.left_out.get_mut(at)
-            {
-                left_out.note(values.get(at).copied().flatten());
+        let mut keys: Vec<Vec<GroupKey>> = vec![Vec::new()];
+        for (grouping, at) in self.plan.groupings.iter().zip(first..) {
+            let mut found = grouping.keys(kind(at), value(at));
+            if let Some(left_out) = self.left_out.get_mut(at).filter(|_| found.is_left_out) {
+                left_out.note(value(at));
+            }
+            match (keys.as_mut_slice(), found.others.is_empty()) {
+                ([only], true) => only.push(found.first),
+                _ => {
+                    found.others.push(found.first);
+                    keys = combined(&keys, &found.others).ok_or(AggregateOverflow::Groups)?;
+                }
             }
         }
         let metric = self.plan.metric;
-        let tally = match self.groups.entry(keys) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                // The group without a value does not count as a value.
-                self.distinct += usize::from(new.key().iter().any(|key| *key != GroupKey::None));
-                self.group_bytes += new.key().iter().map(GroupKey::bytes).sum::<usize>();
-                new.insert(Tally::new(metric))
+        let measured =
+            (metric == Metric::Distinct).then(|| Grouping::ByValue.keys(kind(0), value(0)));
+        let number = value(0).filter(|value| fits(kind(0), value));
+        let mut is_counted = first == 0;
+        for keys in keys {
+            let tally = match self.groups.entry(keys) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    // The group without a value does not count as a value.
+                    let has_value = new.key().iter().any(|key| *key != GroupKey::None);
+                    self.distinct += usize::from(has_value);
+                    self.group_bytes += new.key().iter().map(GroupKey::bytes).sum::<usize>();
+                    new.insert(Tally::new(metric))
+                }
+            };
+            tally.count += 1;
+            if let Measurement::Distinct(known) = &mut tally.measured {
+                let keys = measured.iter().flat_map(|keys| keys.others.iter().chain([&keys.first]));
+                for key in keys.filter(|key| **key != GroupKey::None) {
+                    is_counted = true;
+                    let bytes = key.bytes();
+                    if known.insert(key.clone()) {
+                        self.distinct += 1;
+                        self.group_bytes += bytes;
+                    }
+                }
+            } else if first > 0 {
+                is_counted = tally.measured.add(metric, number)?;
             }
-        };
-        tally.count += 1;
-        if first > 0 {
-            let (is_counted, added) = tally.measured.add(metric, fits(0))?;
-            if let Some(bytes) = added {
-                self.distinct += 1;
-                self.group_bytes += bytes;
-            }
-            if let (false, Some(left_out)) = (is_counted, self.left_out.first_mut()) {
-                left_out.note(values.first().copied().flatten());
-            }
+        }
+        if let (false, Some(left_out)) = (is_counted, self.left_out.first_mut()) {
+            left_out.note(value(0));
         }
         match self.distinct > MAX_GROUPS || self.group_bytes > MAX_GROUP_BYTES {
             true => Err(AggregateOverflow::Groups),
@@ -357,14 +375,14 @@ impl Tally {
 }
 
 impl Measurement {
-    /// Adds a value. Returns whether it counts, and the bytes of a distinct value that is new.
+    /// Adds a number or a time. Returns whether it counts.
     fn add(
         &mut self,
         metric: Metric,
         value: Option<StoredValue<'_>>,
-    ) -> Result<(bool, Option<usize>), AggregateOverflow> {
+    ) -> Result<bool, AggregateOverflow> {
         let is_counted = match self {
-            Self::Count => true,
+            Self::Count | Self::Distinct(_) => true,
             Self::Sum(sum) | Self::Mean(sum, _) => match value.and_then(number) {
                 None => false,
                 Some((number, _)) if sum.add(number) => true,
@@ -374,7 +392,7 @@ impl Measurement {
                 let (kind, is_greatest) = match metric {
                     Metric::Least(kind) => (kind, false),
                     Metric::Greatest(kind) => (kind, true),
-                    _ => return Ok((false, None)),
+                    _ => return Ok(false),
                 };
                 let candidate = value.and_then(|value| MeasuredValue::of(kind, value));
                 let is_counted = candidate.is_some();
@@ -383,18 +401,11 @@ impl Measurement {
                 }
                 is_counted
             }
-            Self::Distinct(values) => match key(value) {
-                GroupKey::None => false,
-                key => {
-                    let bytes = key.bytes();
-                    return Ok((true, values.insert(key).then_some(bytes)));
-                }
-            },
         };
         if let Self::Mean(_, numbers) = self {
             *numbers += u64::from(is_counted);
         }
-        Ok((is_counted, None))
+        Ok(is_counted)
     }
 }
 
@@ -487,7 +498,50 @@ impl LeftOutValues {
     }
 }
 
+/// The keys of the groups that a value is in, no two the same.
+struct FoundKeys {
+    first: GroupKey,
+    others: Vec<GroupKey>,
+    /// Whether there is a value, and it is in no group.
+    is_left_out: bool,
+}
+
+/// Returns each combination of some keys with one more. `None` if there are too many.
+fn combined(before: &[Vec<GroupKey>], more: &[GroupKey]) -> Option<Vec<Vec<GroupKey>>> {
+    if before.len().saturating_mul(more.len()) > MAX_GROUPS {
+        return None;
+    }
+    let with = |keys: &Vec<GroupKey>, key: &GroupKey| {
+        keys.iter().cloned().chain(std::iter::once(key.clone())).collect()
+    };
+    Some(before.iter().flat_map(|keys| more.iter().map(move |key| with(keys, key))).collect())
+}
+
 impl Grouping {
+    /// Returns the keys of the groups that a value is in.
+    fn keys(&self, types: TypeSet, value: Option<StoredValue<'_>>) -> FoundKeys {
+        let json = match (self, value) {
+            (Self::ByValue, Some(StoredValue::Json(json)))
+                if types.contains(JsonType::Array) && json.starts_with('[') =>
+            {
+                json
+            }
+            _ => {
+                let first = self.key(value.filter(|value| fits(types, value)));
+                let is_left_out = first == GroupKey::None;
+                return FoundKeys { first, others: Vec::new(), is_left_out };
+            }
+        };
+        let (mut found, mut has_others) = (BTreeSet::new(), false);
+        each_member(json, &mut |member| match key(member.filter(|member| fits(types, member))) {
+            GroupKey::None => has_others |= member != Some(StoredValue::Null),
+            key => drop(found.insert(key)),
+        });
+        let first = found.pop_first().unwrap_or(GroupKey::None);
+        let is_left_out = first == GroupKey::None && has_others;
+        FoundKeys { first, others: found.into_iter().collect(), is_left_out }
+    }
+
     fn key(&self, value: Option<StoredValue<'_>>) -> GroupKey {
         match self {
             Self::ByValue => key(value),
