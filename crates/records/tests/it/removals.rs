@@ -37,13 +37,13 @@ impl Store {
     fn new(home: &Home) -> Self {
         let place = home.place();
         let store = Self { services: RecordService::new(place.open(at(0))), place };
-        let long = "water the ferns ".repeat(90_000);
+        let long = "water the ferns ".repeat(70_000);
         for connection in ["a", "b"] {
             for key in 0..7 {
                 let row = json!({
                     "id": format!("k{key}"), "at": format!("2026-01-0{}", key + 1),
                     "text": format!("ferns {key}"), "tags": ["x", key], "object": { "deep": [key] },
-                    "long": if key == 3 { long.as_str() } else { "short" },
+                    "long": if key == 3 && connection == "a" { long.as_str() } else { "short" },
                 });
                 store.ingest(connection, &row);
             }
@@ -158,7 +158,7 @@ fn removed_records_are_gone_and_come_back_as_they_were() {
             assert!(matches!(store.restore(&removed), Err(RestoreError::Unknown)));
         }
         let hits = store.read(Operation::Search, None, &[("q", "water"), ("limit", "100")]);
-        assert_eq!(hits["data"].as_array().unwrap().len(), 2);
+        assert_eq!(hits["data"].as_array().unwrap().len(), 1);
     }
 }
 
