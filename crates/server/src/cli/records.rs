@@ -11,14 +11,11 @@ use super::{Failure, Invocation, owner, removal};
 
 /// Prints the record with the given key.
 pub(super) fn run(invocation: Invocation<'_>) -> Result<(), Failure> {
-    let Invocation { matches, environment, output, .. } = invocation;
-    let matches = match matches.subcommand() {
-        Some(("show", matches)) => matches,
-        Some((name, matches)) => {
-            return removal::run(name, Invocation { matches, ..invocation });
-        }
-        None => return Ok(()),
-    };
+    let Some((name, matches)) = invocation.matches.subcommand() else { return Ok(()) };
+    if name != "show" {
+        return removal::run(name, Invocation { matches, ..invocation });
+    }
+    let Invocation { environment, output, .. } = invocation;
     let owner = owner::open(matches, environment)?;
     let flags = [("connection_id", "connection"), ("preview_chars", "preview_chars")];
     let pairs = flags.into_iter().filter_map(|(parameter, flag)| {
