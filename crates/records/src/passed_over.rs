@@ -1,5 +1,5 @@
-//! Warnings about values that a filter passes over: what is no number in a range of numbers, what is
-//! no time in a range of times, and lists that are too long to be looked into.
+//! Warnings about values that a filter passes over: what is no number in a range of numbers, what
+//! is no time in a range of times, and lists that are too long to be looked into.
 //!
 //! Of the records that match the filter otherwise, the warning says how many have such a value, and
 //! nothing of the values.

@@ -1,8 +1,8 @@
 //! Removes records, streams and connections for the owner, and brings them back.
 //!
 //! A removal is planned first: the plan says how many records go and which grants end. What is
-//! removed can be restored for 30 days, unless it is purged at once. Everyone else sees it gone from
-//! the next request on, and clients that ask for changes are told of the deletions. Grants that
+//! removed can be restored for 30 days, unless it is purged at once. Everyone else sees it gone
+//! from the next request on, and clients that ask for changes are told of the deletions. Grants that
 //! name what is removed end, and no restoration revives them.
 
 use stile_domain::permit::Principal;
@@ -49,8 +49,7 @@ pub struct RemovalPlan {
 
 /// What a removal did.
 pub struct Removed {
-    /// What [`RecordService::restore_removal`] takes. `None` if the records were purged, or if there
-    /// were none to remove.
+    /// What [`RecordService::restore_removal`] takes. `None` if the records were purged.
     pub removal: Option<RemovalId>,
     /// The number of the records.
     pub records: u64,
@@ -98,8 +97,8 @@ impl RecordService {
     /// Removes what a request names, and ends the grants that name it.
     ///
     /// # Errors
-    /// As [`RecordService::plan_removal`]. Once a stream is hidden, an error leaves it hidden; later
-    /// writes then move the rest of its records.
+    /// As [`RecordService::plan_removal`]. Once a stream is hidden, an error leaves it hidden;
+    /// later writes then move the rest of its records.
     pub fn carry_out_removal(
         &self,
         caller: &Principal,

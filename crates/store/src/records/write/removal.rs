@@ -284,8 +284,8 @@ impl WriteBatch<'_> {
         Ok(true)
     }
 
-    /// Revokes the grants that name a stream of a connection; with keys, only those that name one of
-    /// the records. Returns their identifiers.
+    /// Revokes the grants that name a stream of a connection; with keys, only those that name one
+    /// of the records. Returns their identifiers.
     pub fn end_grants(
         &mut self,
         connection: &SourceName,
