@@ -27,12 +27,23 @@ const MEDIA_TYPES: &[(&str, &str)] = &[
     ("mov", "video/quicktime"),
     ("mp3", "audio/mpeg"),
     ("mp4", "video/mp4"),
+    ("opus", "audio/ogg"),
     ("pdf", "application/pdf"),
     ("png", "image/png"),
     ("txt", "text/plain"),
+    ("vcf", "text/vcard"),
     ("wav", "audio/wav"),
     ("webp", "image/webp"),
 ];
+
+/// Returns the media type of a file by the end of its name.
+pub(crate) fn media_type_of(name: &str) -> &'static str {
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    MEDIA_TYPES
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(extension))
+        .map_or("application/octet-stream", |(_, media_type)| *media_type)
+}
 
 /// The fewest letters and digits behind the prefix of an identifier. Services use more, and a usual
 /// file name has no such identifier.
@@ -107,13 +118,8 @@ impl ExportedFiles {
             .find(|(name, _)| ends_there(name));
         let Some((name, number)) = found else { return Ok(None) };
         let name = name.rsplit('/').next().unwrap_or_default();
-        let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-        let by_extension = MEDIA_TYPES
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(extension))
-            .map_or("application/octet-stream", |(_, media_type)| *media_type);
         let media_type =
-            media_type.and_then(blob::media_type).unwrap_or_else(|| by_extension.to_owned());
+            media_type.and_then(blob::media_type).unwrap_or_else(|| media_type_of(name).to_owned());
         let file_name = file_name.unwrap_or(name).to_owned();
         let measured = self.measure(archive, *number)?;
         Ok(Some(Attachment::from_entry(archive, *number, measured, media_type, Some(file_name))))

@@ -99,6 +99,13 @@ impl Importer {
     }
 }
 
+impl Importer {
+    /// Whether numbers of a new stream may be times since 1970. Other formats spell their times.
+    pub(crate) fn reads_numbers_as_times(&self) -> bool {
+        ["jsonl", "json"].contains(&self.name)
+    }
+}
+
 /// The stream that rows are imported into.
 #[derive(Clone, Debug)]
 pub struct ImportTarget {

@@ -15,6 +15,7 @@ use crate::importer::{Contents, Importer, Recognition};
 mod archive_arrays;
 pub mod bookmarks;
 pub mod calendar;
+mod calendar_zones;
 pub mod chatgpt;
 mod compact_time;
 pub mod contacts;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use stile_domain::path::SpacePath;
 use stile_domain::records::identifiers::RecordKey;
+use stile_domain::records::table::written_date::DateOrder;
 use stile_domain::records::value::FieldValue;
 use stile_store::records::PreparedRecord;
 use stile_store::space::note_folder::NoteFolder;
@@ -20,7 +21,7 @@ use crate::attachment::Attachment;
 use crate::importer::{ImportRows, ImportTarget, Importer, LocatedRow};
 use crate::importers::csv::form::CsvForm;
 use crate::importers::wrapped_json::RowsPath;
-use crate::importers::{csv, markdown, wrapped_json};
+use crate::importers::{csv, markdown, whatsapp, wrapped_json};
 use crate::report::{ImportError, ImportProgress, ImportReport, OnProgress};
 
 /// The rows that one thread hands to the other at once, a part, end at this many rows, or with the
@@ -50,12 +51,14 @@ pub struct ImportInput {
     /// Where the rows of a JSON file are; `None` if the file is an array of them, and for other
     /// formats.
     pub rows_path: Option<RowsPath>,
+    /// The order of day and month in a chat; `None` if its dates show it, and for other formats.
+    pub dates: Option<DateOrder>,
 }
 
 impl ImportInput {
     /// Creates an input that is read whole.
     pub fn whole(path: PathBuf, importer: &'static Importer) -> Self {
-        Self { path, importer, selection: None, csv_form: None, rows_path: None }
+        Self { path, importer, selection: None, csv_form: None, rows_path: None, dates: None }
     }
 
     /// Returns how many bytes are to be read. An input that cannot be read fails when it is opened.
@@ -71,6 +74,9 @@ impl ImportInput {
             (Some(selection), ..) => Ok(selection.rows()),
             (None, Some(form), _) => csv::open(&self.path, form),
             (None, None, Some(path)) => wrapped_json::open(&self.path, path),
+            (None, None, None) if self.dates.is_some() => {
+                whatsapp::open_with(&self.path, self.dates)
+            }
             (None, None, None) => (self.importer.open)(&self.path, target),
         }
     }

@@ -47,6 +47,8 @@ pub enum PresetField {
     Object,
     /// A JSON array, for example of attachments.
     List,
+    /// A JSON array of texts, whose members can be compared and counted.
+    Names,
 }
 
 impl PresetDeclaration {
@@ -80,6 +82,7 @@ impl PresetDeclaration {
             PresetField::Time,
             PresetField::Date,
             PresetField::Flag,
+            PresetField::Names,
         ]);
         let ordered: Vec<&str> = times.iter().chain(&amounts).copied().collect();
         let own = [self.key.to_owned()];
@@ -115,6 +118,7 @@ fn schema(field: PresetField) -> Json {
         PresetField::Flag => json!({ "type": "boolean" }),
         PresetField::Object => json!({ "type": "object" }),
         PresetField::List => json!({ "type": "array" }),
+        PresetField::Names => json!({ "type": "array", "items": { "type": "string" } }),
     }
 }
 

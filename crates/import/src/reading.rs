@@ -7,12 +7,13 @@ use std::io::{self, BufRead as _};
 use std::sync::Arc;
 
 use stile_domain::records::declaration::Declaration;
+use stile_domain::records::table::written_date::DateOrder;
 use stile_store::files;
 
 use crate::importers::csv::form::{CsvForm, CsvFormError};
 use crate::importers::csv::options::CsvOptions;
 use crate::importers::wrapped_json::RowsPath;
-use crate::importers::{csv, json_array, wrapped_json};
+use crate::importers::{csv, json_array, whatsapp, wrapped_json};
 use crate::input::ImportInput;
 use crate::report::ImportError;
 
@@ -75,6 +76,10 @@ impl ReadInputs {
                 let spelling = CsvOptions { spelling: form.spelling, ..CsvOptions::default() };
                 memory = memory.or(spelling);
                 input.csv_form = Some(Arc::new(form));
+            } else if input.importer.name == whatsapp::IMPORTER.name {
+                let order = order_of_chat(&input, options, &memory)?;
+                memory.spelling.dates = memory.spelling.dates.or(Some(order));
+                input.dates = Some(order);
             } else if input.importer.name == json_array::IMPORTER.name {
                 input.rows_path = options.rows.clone().map_or_else(
                     || guessed_path(&input, stream.is_some()),
@@ -88,6 +93,24 @@ impl ReadInputs {
         }
         Ok(Self { inputs: found, reasons, memory })
     }
+}
+
+/// Returns the order of the dates of a chat: what the owner says, what all dates of the file show,
+/// or what is remembered of the stream.
+fn order_of_chat(
+    input: &ImportInput,
+    options: &ReadingOptions,
+    memory: &CsvOptions,
+) -> Result<DateOrder, ImportError> {
+    if let Some(said) = options.csv.spelling.dates {
+        return Ok(said);
+    }
+    let file = || input.path.display().to_string();
+    let found = whatsapp::find_order(&input.path)
+        .map_err(|error| ImportError::Read { file: file(), error })?;
+    found
+        .or_else(|dates| memory.spelling.dates.ok_or(dates))
+        .map_err(|dates| ImportError::OpenDates { file: file(), dates })
 }
 
 /// Guesses where the rows of a JSON file are. What a stream has from the elements of an array stays

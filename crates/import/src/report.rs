@@ -234,7 +234,7 @@ pub enum ImportError {
         /// The failure that the system reports.
         error: io::Error,
     },
-    /// The dates of a CSV file can be read in two ways.
+    /// The dates of a file can be read in two ways.
     #[error(
         "{file}: the dates in `{}`, such as `{}`, can have the day or the month first, and no date in \
          the file shows which. Add --dates day-first or --dates month-first. Nothing was stored",

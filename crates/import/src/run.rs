@@ -18,6 +18,7 @@ use stile_domain::records::infer::{Inference, InferredDeclaration, KeyChoice, ad
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::row;
+use stile_domain::records::unix_time::UnixTimes;
 use stile_domain::records::value::FieldValue;
 use stile_records::RecordService;
 use stile_records::batch::store_record;
@@ -114,6 +115,8 @@ struct RowCompletion<'a> {
     has_text_field: bool,
     /// What rows are compared with. `None` if no row can be stored.
     declaration: Option<Arc<Declaration>>,
+    /// The fields whose numbers are stored as times.
+    unix_times: UnixTimes,
     reader: Option<&'a TextReader>,
     keys: RowKeys,
     preparation: Arc<Preparation>,
@@ -154,6 +157,7 @@ impl Import<'_> {
                 has_text_field: declaration
                     .is_some_and(|declaration| declaration.field(attachment::TEXT_FIELD).is_some()),
                 declaration: declaration.map(|declaration| Arc::new(declaration.clone())),
+                unix_times: declaration.map(UnixTimes::remembered).unwrap_or_default(),
                 reader: self.text_reader,
                 keys: declaration.map_or_else(|| RowKeys::new(&[]), RowKeys::of),
                 preparation: Arc::default(),
@@ -206,8 +210,9 @@ impl Import<'_> {
                 remaining.next()?
         {
             match row {
-                Ok(row) => {
+                Ok(mut row) => {
                     if let Some(declaration) = &declaration {
+                        UnixTimes::remembered(declaration).apply(&mut row.fields);
                         report.compare(declaration, &row.fields, (&file, line));
                     }
                     shown.push(row::to_json(&row.fields));
@@ -390,7 +395,11 @@ impl Import<'_> {
             None => KeyChoice::Given(self.key.to_vec()),
         };
         let infers_key = key == KeyChoice::Infer;
-        let mut inferred = inference.finish(key).map_err(ImportError::Key)?;
+        let inferred = match importer.reads_numbers_as_times() {
+            true => inference.finish_with_unix_times(key),
+            false => inference.finish(key),
+        };
+        let mut inferred = inferred.map_err(ImportError::Key)?;
         if infers_key && have_parents {
             add_parent_to_key(&mut inferred)?;
         }
@@ -457,6 +466,9 @@ impl RowCompletion<'_> {
         row: &mut InputRow,
         report: &mut ImportReport,
     ) -> Result<(), ImportError> {
+        if let Ok(read) = &mut row.located.row {
+            self.unix_times.apply(&mut read.fields);
+        }
         self.read_texts(row, report)?;
         if let (Some(declaration), LocatedRow { file, line, row: Ok(read) }) =
             (&self.declaration, &row.located)

@@ -166,8 +166,8 @@ impl<W: AllowedWords> JsonSchema for OneOf<W> {
 /// Returns the schema of the argument `filter`.
 pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
     let schema = json!({
-        "type": "object",
-        "description": "Field to value, [any] or {gte,gt,lte,lt,exists}.",
+        "type": ["object", "array"],
+        "description": "Field to value, [any] or {gte,gt,lte,lt,exists}. Array of such: any of them.",
         "additionalProperties": { "anyOf": [
             { "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "array", "items": {} },
             { "type": "object", "properties": { "gte": {}, "gt": {}, "lte": {}, "lt": {}, "exists": {} }, "additionalProperties": false }
@@ -188,25 +188,44 @@ pub(super) fn refuse_empty(param: &'static str, name: &str) -> Result<(), Ladder
     }
 }
 
-/// Converts a filter to query parameters of `/v1`.
+/// Converts a filter, or a list of filters of which one is enough, to query parameters of `/v1`.
 ///
 /// # Errors
 /// `invalid_filter`, whose message shows the right form.
 pub(super) fn filter_parameters(
     filter: Option<&Json>,
 ) -> Result<Vec<(String, String)>, LadderError> {
-    let wrong = || {
+    let Some(filter) = filter else { return Ok(Vec::new()) };
+    let mut pairs = Vec::new();
+    let added = match filter {
+        // One alternative is none.
+        Json::Array(filters) if filters.len() != 1 => {
+            let all = filters
+                .iter()
+                .enumerate()
+                .map(|(number, filter)| add_filter(&format!("or[{number}]"), filter, &mut pairs));
+            all.collect::<Option<Vec<()>>>().filter(|all| !all.is_empty()).map(drop)
+        }
+        Json::Array(filters) => {
+            filters.first().and_then(|filter| add_filter("filter", filter, &mut pairs))
+        }
+        filter => add_filter("filter", filter, &mut pairs),
+    };
+    added.map(|()| pairs).ok_or_else(|| {
         let form = "`filter` is an object: {\"author\":\"ann\"}, {\"author\":[\"ann\",\"bob\"]}, {\"author\":null} \
                     or {\"sent_at\":{\"gte\":\"2026-01-01\",\"lt\":\"2026-02-01\"}}, with plain field names and text, numbers or booleans; \
+                    or an array of such objects, of which one must match; \
                     long numbers as text, as in {\"n\":\"100000000000000000001\"}, since they would be rounded";
         LadderError::call("invalid_filter", "filter", form)
-    };
-    let Some(filter) = filter else { return Ok(Vec::new()) };
-    let fields = filter.as_object().filter(|fields| !fields.is_empty()).ok_or_else(wrong)?;
-    let mut pairs = Vec::new();
+    })
+}
+
+/// Adds the conditions of one filter, under a parameter's name. `None` if it has another form.
+fn add_filter(name: &str, filter: &Json, pairs: &mut Vec<(String, String)>) -> Option<()> {
+    let fields = filter.as_object().filter(|fields| !fields.is_empty())?;
     for (field, condition) in fields {
         if field.is_empty() || field.contains(['[', ']']) {
-            return Err(wrong());
+            return None;
         }
         match condition {
             Json::Object(ranges) if !ranges.is_empty() => {
@@ -215,20 +234,20 @@ pub(super) fn filter_parameters(
                         "exists" => value.is_boolean(),
                         operator => ["gte", "gt", "lte", "lt"].contains(&operator),
                     };
-                    let value = scalar(value).filter(|_| known).ok_or_else(wrong)?;
-                    pairs.push((format!("filter[{field}][{operator}]"), value));
+                    let value = scalar(value).filter(|_| known)?;
+                    pairs.push((format!("{name}[{field}][{operator}]"), value));
                 }
             }
             Json::Array(values) if !values.is_empty() => {
                 for value in values {
-                    pairs.push((format!("filter[{field}][in]"), scalar(value).ok_or_else(wrong)?));
+                    pairs.push((format!("{name}[{field}][in]"), scalar(value)?));
                 }
             }
-            Json::Null => pairs.push((format!("filter[{field}][exists]"), "false".to_owned())),
-            value => pairs.push((format!("filter[{field}]"), scalar(value).ok_or_else(wrong)?)),
+            Json::Null => pairs.push((format!("{name}[{field}][exists]"), "false".to_owned())),
+            value => pairs.push((format!("{name}[{field}]"), scalar(value)?)),
         }
     }
-    Ok(pairs)
+    Some(())
 }
 
 fn scalar(value: &Json) -> Option<String> {
@@ -275,10 +294,21 @@ mod tests {
             ])
         );
         assert_eq!(filter_parameters(None), Ok(Vec::new()));
+        assert_eq!(
+            pairs(json!([{ "a": "x", "b": { "gt": 1 } }, { "c": null }])),
+            Ok(vec![
+                text("or[0][a]", "x"),
+                text("or[0][b][gt]", "1"),
+                text("or[1][c][exists]", "false"),
+            ])
+        );
+        assert_eq!(pairs(json!([{ "a": 1 }])), Ok(vec![text("filter[a]", "1")]));
         for bad in [
             json!("a=b"),
             json!({}),
             json!([]),
+            json!([{ "a": 1 }, {}]),
+            json!(["a"]),
             json!({ "a[gte]": 1 }),
             json!({ "": 1 }),
             json!({ "a": {} }),

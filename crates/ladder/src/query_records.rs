@@ -20,6 +20,7 @@ use super::page::{ItemRow, ItemText, MinimalItem, Page, PageItem, PageItems};
 use super::reachable_bytes::keep_reachable;
 use super::record_tool::RecordTool;
 use super::record_view::{FieldView, MoreFields, RecordView};
+use super::search_notes::warnings;
 use super::text_lines;
 use super::wire;
 
@@ -139,11 +140,13 @@ impl RecordTool for QueryRecords {
             let more = if has_more || shown < count { " has_more=true." } else { "" };
             format!("query_records: {count} record(s) of {stream}. shown={shown} of {count}.{more}")
         };
-        let tail = response
-            .next_changes_since
-            .iter()
-            .map(|since| format!("next_changes_since={}", text_lines::bare_or_json(since)))
-            .collect();
+        let mut tail = response.meta.as_ref().map(|meta| warnings(meta, "")).unwrap_or_default();
+        tail.extend(
+            response
+                .next_changes_since
+                .iter()
+                .map(|since| format!("next_changes_since={}", text_lines::bare_or_json(since))),
+        );
         let page = Page {
             tool: Self::NAME,
             arguments: &self,

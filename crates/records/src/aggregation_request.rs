@@ -16,7 +16,7 @@ use crate::list_response::{MAX_LIMIT, has_record_cursors};
 use crate::parameters::{AboveMax, Parameter, ParameterType, Parameters};
 use crate::search_query::QUERY_TEXT;
 use crate::shared_parameters::{
-    CONNECTION, CONNECTION_ALIAS, CURSOR, CURSORS, FIELD_NAME, FILTER, number,
+    CONNECTION, CONNECTION_ALIAS, CURSOR, CURSORS, FIELD_NAME, FILTER, OR, number,
 };
 
 /// The number of groups of an answer if the request does not say.
@@ -76,6 +76,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     CURSOR,
     CURSORS,
     FILTER,
+    OR,
     CONNECTION,
     CONNECTION_ALIAS,
 ];
@@ -273,7 +274,8 @@ impl<'p> AggregatedField<'p> {
             if let Some(field) =
                 declaration.field(field).filter(|field| field.aggregations.contains(aggregation))
             {
-                types.push(field.types);
+                // A text alone counts like a list of it.
+                types.push(field.types.iter().chain(field.members.iter()).collect());
                 comparisons.push(match field.format {
                     Some(_) => Comparison::Times,
                     None => Comparison::Numbers,

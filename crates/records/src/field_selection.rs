@@ -3,7 +3,7 @@
 //! A client gets the same error for a field that it was not granted and for a field that does not
 //! exist, so that it cannot guess a declaration. The owner gets an error of its own for the latter.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stile_domain::records::decimal::is_number;
 use stile_domain::records::declaration::{Declaration, DeclaredField, RangeOperator};
@@ -73,7 +73,18 @@ pub(crate) fn conditions(
     sources: &[RecordSource],
     filters: &[FilterParameter],
 ) -> Result<Vec<Condition>, Problem> {
-    filters.iter().map(|filter| condition(context, sources, filter)).collect()
+    let (mut conditions, mut alternatives) = (Vec::new(), BTreeMap::<u8, Vec<Condition>>::new());
+    for filter in filters {
+        let condition = condition(context, sources, filter)?;
+        match filter.alternative {
+            None => conditions.push(condition),
+            Some(number) => alternatives.entry(number).or_default().push(condition),
+        }
+    }
+    if !alternatives.is_empty() {
+        conditions.push(Condition::AnyOf(alternatives.into_values().collect()));
+    }
+    Ok(conditions)
 }
 
 fn condition(
@@ -94,7 +105,7 @@ fn condition(
         agreed = Some(test);
     }
     let test = agreed.ok_or(Problem::NotFound)?;
-    Ok(Condition { field: filter.field.clone(), test })
+    Ok(Condition::on(&filter.field, test))
 }
 
 fn field_test(declaration: &Declaration, filter: &FilterParameter) -> Result<FieldTest, Problem> {

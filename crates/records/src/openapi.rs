@@ -107,7 +107,7 @@ fn query_parameter(parameter: &Parameter) -> Json {
             let limits = json!({ "type": "object", "additionalProperties": { "type": "integer", "minimum": 1 } });
             (limits, Some(("deepObject", true)))
         }
-        ParameterType::Conditions => {
+        ParameterType::Conditions | ParameterType::Alternatives => {
             let value = json!({ "type": "object", "additionalProperties": { "type": "string" } });
             (value, Some(("deepObject", true)))
         }

@@ -74,6 +74,8 @@ pub enum ParameterType {
     RelationLimits,
     /// `name[field]=value` and `name[field][op]=value`, where `in` is repeated.
     Conditions,
+    /// The same for several lists of conditions: `name[0][field]=value`, `name[1][field]=value`.
+    Alternatives,
 }
 
 /// What happens to a number above the maximum.
@@ -114,6 +116,8 @@ pub struct FilterParameter {
     pub field: String,
     /// What the field is compared with.
     pub comparison: FilterComparison,
+    /// Of which alternative the condition is; `None` if it must hold in any case.
+    pub alternative: Option<u8>,
     /// The parameter's name with its brackets, for an error.
     pub param: String,
 }
@@ -155,6 +159,8 @@ pub struct Parameters {
 
 /// The greatest number of conditions of a request, and of relation limits.
 const MAX_CONDITIONS: usize = 50;
+/// The greatest number of lists of conditions of which one is enough.
+const MAX_ALTERNATIVES: u8 = 16;
 /// The greatest number of names in a list.
 const MAX_NAMES: usize = 1000;
 
@@ -172,7 +178,18 @@ impl Parameters {
             let name = parameter.name;
             let brackets = key.strip_prefix(name).unwrap_or_default();
             match (parameter.kind, brackets) {
-                (ParameterType::Conditions, _) => this.add_condition(name, key, value)?,
+                (ParameterType::Conditions, _) => this.add_condition(name, (key, None), value)?,
+                (ParameterType::Alternatives, brackets) => {
+                    let number = alternative(brackets).ok_or_else(|| {
+                        let message = format!(
+                            "`{name}` is written `{name}[0][field]=value` and `{name}[1][field]=value`, \
+                             with numbers below {MAX_ALTERNATIVES}; the rest is as in `filter`"
+                        );
+                        Problem::invalid(name, message)
+                    })?;
+                    let base = format!("{name}[{number}]");
+                    this.add_condition(&base, (key, Some(number)), value)?;
+                }
                 (ParameterType::RelationLimits, _) => this.add_relation_limit(name, key, value)?,
                 (ParameterType::Names, "") => {
                     this.add_names(name, value.split(','), MAX_NAMES)?;
@@ -226,13 +243,16 @@ impl Parameters {
 
     /// Returns each condition as a text, to bind a cursor to.
     pub fn condition_texts(&self) -> Vec<String> {
-        let text = |FilterParameter { field, comparison, .. }: &FilterParameter| {
+        let text = |FilterParameter { field, comparison, alternative, .. }: &FilterParameter| {
             let value = match comparison {
                 FilterComparison::Is(value) | FilterComparison::Range(_, value) => value.clone(),
                 FilterComparison::In(values) => format!("{values:?}"),
                 FilterComparison::Exists(wanted) => wanted.to_string(),
             };
-            format!("{:?}", (field, comparison.operator(), value))
+            match alternative {
+                None => format!("{:?}", (field, comparison.operator(), value)),
+                Some(number) => format!("{:?}", (number, field, comparison.operator(), value)),
+            }
         };
         self.conditions.iter().map(text).collect()
     }
@@ -333,7 +353,12 @@ impl Parameters {
         Ok(())
     }
 
-    fn add_condition(&mut self, name: &'static str, key: &str, value: &str) -> Result<(), Problem> {
+    fn add_condition(
+        &mut self,
+        name: &str,
+        (key, alternative): (&str, Option<u8>),
+        value: &str,
+    ) -> Result<(), Problem> {
         let wrong = || {
             let message = format!(
                 "`{name}` is written `{name}[field]=value` or `{name}[field][gte]=value`, with gte, gt, lte, lt, in (repeated) or exists (true or false)"
@@ -359,7 +384,9 @@ impl Parameters {
             return Err(wrong());
         }
         let is_same = |own: &&mut FilterParameter| {
-            own.field == field && own.comparison.operator() == comparison.operator()
+            own.field == field
+                && own.alternative == alternative
+                && own.comparison.operator() == comparison.operator()
         };
         match self.conditions.iter_mut().find(is_same).map(|own| &mut own.comparison) {
             None => {}
@@ -377,10 +404,20 @@ impl Parameters {
         self.conditions.push(FilterParameter {
             field: field.to_owned(),
             comparison,
+            alternative,
             param: key.to_owned(),
         });
         Ok(())
     }
+}
+
+/// Returns the number in the first brackets, such as 1 of `[1][field]`.
+fn alternative(brackets: &str) -> Option<u8> {
+    let (number, rest) = brackets.strip_prefix('[')?.split_once(']')?;
+    let is_plain = (1..=2).contains(&number.len()) && number.bytes().all(|it| it.is_ascii_digit());
+    let is_plain = is_plain && (number == "0" || !number.starts_with('0'));
+    let number = number.parse().ok().filter(|number| is_plain && *number < MAX_ALTERNATIVES)?;
+    rest.starts_with('[').then_some(number)
 }
 
 /// Returns the text between the brackets of `name[text]`.

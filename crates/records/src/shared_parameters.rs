@@ -31,7 +31,12 @@ pub(crate) const FIELDS: Parameter = Parameter::optional(
 pub(crate) const FILTER: Parameter = Parameter::optional(
     "filter",
     ParameterType::Conditions,
-    "Only records that match: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt; `filter[field][in]=value`, repeated, for one of several values; `filter[field][exists]=false` for records without a value. The declaration says which filters a field allows.",
+    "Only records that match: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt; `filter[field][in]=value`, repeated, for one of several values; `filter[field][exists]=false` for records without a value. A value matches a list that has it as a member. The declaration says which filters a field allows.",
+);
+pub(crate) const OR: Parameter = Parameter::optional(
+    "or",
+    ParameterType::Alternatives,
+    "Only records that also match one of several filters: `or[0][field]=value` and `or[1][other][gte]=value`, up to `or[15]`, each written like `filter`. What has one number must hold together.",
 );
 pub(crate) const PREVIEW: Parameter = Parameter::optional(
     "preview_chars",

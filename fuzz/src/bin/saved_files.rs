@@ -26,7 +26,7 @@ fuzz_target!(|input: &[u8]| {
     match format % 10 {
         0 => can_be_stored(calendar::read(file), &["start", "end"]),
         1 => can_be_stored(contacts::read(file), &["updated"]),
-        4 => can_be_stored(whatsapp::read(file), &["at"]),
+        4 => can_be_stored(whatsapp::read(file, None), &["at"]),
         5 => can_be_stored(bookmarks::read(file), &["added"]),
         6 => can_be_stored(opened(&outline::IMPORTER, file), &["created"]),
         7 => can_be_stored(opened(&places::IMPORTER, file), &["started", "ended"]),

@@ -3,17 +3,19 @@
 //!
 //! An [`Aggregator`] takes the fields of one record after another. The order of the records does
 //! not change the result. A value counts only if it has a type that the field is declared with. A
-//! field that is absent, null, an array, an object or of another type counts as having no value.
-//! Integers and other numbers are one type here. A value that a record has and that does not count
-//! is left out, and the aggregator says how many of a field are, with one of them as an example.
+//! field that is absent, null, an object or of another type counts as having no value. Of a list
+//! that is declared as one each member counts: its record is in the group of each of them. Integers
+//! and other numbers are one type here. A value that a record has and that does not count is left
+//! out, and the aggregator says how many of a field are, with one of them as an example.
 
 use std::cmp::Ordering;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::decimal::{Decimal, DecimalSum};
 use super::declaration::{JsonType, TypeSet};
 use super::instant::{CalendarTime, Instant};
+use super::list_members::each_member;
 use super::stored_body::StoredValue;
 use super::zone::{Granularity, TimeBucket, Zone};
 use crate::hash::ContentHasher;
@@ -245,40 +247,56 @@ impl Aggregator {
     ) -> Result<(), AggregateOverflow> {
         self.records += 1;
         let types = self.types.get(source).map_or(&[][..], Vec::as_slice);
-        let fits = |at: usize| {
-            let types = types.get(at).copied().unwrap_or_default();
-            values.get(at).copied().flatten().filter(|value| fits(types, value))
-        };
+        let kind = |at: usize| types.get(at).copied().unwrap_or_default();
+        let value = |at: usize| values.get(at).copied().flatten();
         let first = self.plan.measured_fields();
-        let keys = self.plan.groupings.iter().zip(first..);
-        let keys: Vec<GroupKey> = keys.map(|(grouping, at)| grouping.key(fits(at))).collect();
-        for (key, at) in keys.iter().zip(first..) {
-            if *key == GroupKey::None
-                && let Some(left_out) = self.left_out.get_mut(at)
-            {
-                left_out.note(values.get(at).copied().flatten());
+        let mut keys: Vec<Vec<GroupKey>> = vec![Vec::new()];
+        for (grouping, at) in self.plan.groupings.iter().zip(first..) {
+            let mut found = grouping.keys(kind(at), value(at));
+            if let Some(left_out) = self.left_out.get_mut(at).filter(|_| found.is_left_out) {
+                left_out.note(value(at));
+            }
+            match (keys.as_mut_slice(), found.others.is_empty()) {
+                ([only], true) => only.push(found.first),
+                _ => {
+                    found.others.push(found.first);
+                    keys = combined(&keys, &found.others).ok_or(AggregateOverflow::Groups)?;
+                }
             }
         }
         let metric = self.plan.metric;
-        let tally = match self.groups.entry(keys) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                // The group without a value does not count as a value.
-                self.distinct += usize::from(new.key().iter().any(|key| *key != GroupKey::None));
-                self.group_bytes += new.key().iter().map(GroupKey::bytes).sum::<usize>();
-                new.insert(Tally::new(metric))
+        let measured =
+            (metric == Metric::Distinct).then(|| Grouping::ByValue.keys(kind(0), value(0)));
+        let number = value(0).filter(|value| fits(kind(0), value));
+        let mut is_counted = first == 0;
+        for keys in keys {
+            let tally = match self.groups.entry(keys) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    // The group without a value does not count as a value.
+                    let has_value = new.key().iter().any(|key| *key != GroupKey::None);
+                    self.distinct += usize::from(has_value);
+                    self.group_bytes += new.key().iter().map(GroupKey::bytes).sum::<usize>();
+                    new.insert(Tally::new(metric))
+                }
+            };
+            tally.count += 1;
+            if let Measurement::Distinct(known) = &mut tally.measured {
+                let keys = measured.iter().flat_map(|keys| keys.others.iter().chain([&keys.first]));
+                for key in keys.filter(|key| **key != GroupKey::None) {
+                    is_counted = true;
+                    let bytes = key.bytes();
+                    if known.insert(key.clone()) {
+                        self.distinct += 1;
+                        self.group_bytes += bytes;
+                    }
+                }
+            } else if first > 0 {
+                is_counted = tally.measured.add(metric, number)?;
             }
-        };
-        tally.count += 1;
-        if first > 0 {
-            let (is_counted, added) = tally.measured.add(metric, fits(0))?;
-            if let Some(bytes) = added {
-                self.distinct += 1;
-                self.group_bytes += bytes;
-            }
-            if let (false, Some(left_out)) = (is_counted, self.left_out.first_mut()) {
-                left_out.note(values.first().copied().flatten());
-            }
+        }
+        if let (false, Some(left_out)) = (is_counted, self.left_out.first_mut()) {
+            left_out.note(value(0));
         }
         match self.distinct > MAX_GROUPS || self.group_bytes > MAX_GROUP_BYTES {
             true => Err(AggregateOverflow::Groups),
@@ -357,14 +375,14 @@ impl Tally {
 }
 
 impl Measurement {
-    /// Adds a value. Returns whether it counts, and the bytes of a distinct value that is new.
+    /// Adds a number or a time. Returns whether it counts.
     fn add(
         &mut self,
         metric: Metric,
         value: Option<StoredValue<'_>>,
-    ) -> Result<(bool, Option<usize>), AggregateOverflow> {
+    ) -> Result<bool, AggregateOverflow> {
         let is_counted = match self {
-            Self::Count => true,
+            Self::Count | Self::Distinct(_) => true,
             Self::Sum(sum) | Self::Mean(sum, _) => match value.and_then(number) {
                 None => false,
                 Some((number, _)) if sum.add(number) => true,
@@ -374,7 +392,7 @@ impl Measurement {
                 let (kind, is_greatest) = match metric {
                     Metric::Least(kind) => (kind, false),
                     Metric::Greatest(kind) => (kind, true),
-                    _ => return Ok((false, None)),
+                    _ => return Ok(false),
                 };
                 let candidate = value.and_then(|value| MeasuredValue::of(kind, value));
                 let is_counted = candidate.is_some();
@@ -383,18 +401,11 @@ impl Measurement {
                 }
                 is_counted
             }
-            Self::Distinct(values) => match key(value) {
-                GroupKey::None => false,
-                key => {
-                    let bytes = key.bytes();
-                    return Ok((true, values.insert(key).then_some(bytes)));
-                }
-            },
         };
         if let Self::Mean(_, numbers) = self {
             *numbers += u64::from(is_counted);
         }
-        Ok((is_counted, None))
+        Ok(is_counted)
     }
 }
 
@@ -487,7 +498,50 @@ impl LeftOutValues {
     }
 }
 
+/// The keys of the groups that a value is in, no two the same.
+struct FoundKeys {
+    first: GroupKey,
+    others: Vec<GroupKey>,
+    /// Whether there is a value, and it is in no group.
+    is_left_out: bool,
+}
+
+/// Returns each combination of some keys with one more. `None` if there are too many.
+fn combined(before: &[Vec<GroupKey>], more: &[GroupKey]) -> Option<Vec<Vec<GroupKey>>> {
+    if before.len().saturating_mul(more.len()) > MAX_GROUPS {
+        return None;
+    }
+    let with = |keys: &Vec<GroupKey>, key: &GroupKey| {
+        keys.iter().cloned().chain(std::iter::once(key.clone())).collect()
+    };
+    Some(before.iter().flat_map(|keys| more.iter().map(move |key| with(keys, key))).collect())
+}
+
 impl Grouping {
+    /// Returns the keys of the groups that a value is in.
+    fn keys(&self, types: TypeSet, value: Option<StoredValue<'_>>) -> FoundKeys {
+        let json = match (self, value) {
+            (Self::ByValue, Some(StoredValue::Json(json)))
+                if types.contains(JsonType::Array) && json.starts_with('[') =>
+            {
+                json
+            }
+            _ => {
+                let first = self.key(value.filter(|value| fits(types, value)));
+                let is_left_out = first == GroupKey::None;
+                return FoundKeys { first, others: Vec::new(), is_left_out };
+            }
+        };
+        let (mut found, mut has_others) = (BTreeSet::new(), false);
+        each_member(json, &mut |member| match key(member.filter(|member| fits(types, member))) {
+            GroupKey::None => has_others |= member != Some(StoredValue::Null),
+            key => drop(found.insert(key)),
+        });
+        let first = found.pop_first().unwrap_or(GroupKey::None);
+        let is_left_out = first == GroupKey::None && has_others;
+        FoundKeys { first, others: found.into_iter().collect(), is_left_out }
+    }
+
     fn key(&self, value: Option<StoredValue<'_>>) -> GroupKey {
         match self {
             Self::ByValue => key(value),
@@ -594,184 +648,4 @@ fn fits(types: TypeSet, value: &StoredValue<'_>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::StoredValue::{Bool, Json, LongText, Null, Number, Text};
-    use super::*;
-    use crate::records::stored_body::LongValue;
-    use proptest::prelude::*;
-
-    fn value() -> impl Strategy<Value = StoredValue<'static>> {
-        let digits = [
-            "1", "1.0", "-0", "0", "10e-1", "9007199254740993", "9007199254740992.0", "-2.50",
-            "-2.5",
-        ];
-        let texts = [
-            "2026-01-01", "2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", "2025-12-31",
-            "soon", "", "1",
-        ];
-        let long = |byte| LongText(LongValue { chars: 9, bytes: 9, digest: [byte; 32] });
-        prop_oneof![
-            proptest::sample::select(digits.to_vec()).prop_map(Number),
-            proptest::sample::select(texts.to_vec()).prop_map(Text),
-            proptest::sample::select(vec![
-                Null,
-                Bool(true),
-                Bool(false),
-                Json("[]"),
-                long(1),
-                long(2)
-            ]),
-        ]
-    }
-
-    fn plans() -> Vec<AggregatePlan> {
-        use Metric::{Count, Distinct, Greatest, Least, Mean, Sum};
-        let zone = Zone::named("Europe/Berlin").unwrap();
-        let metrics = [
-            Count,
-            Sum,
-            Mean,
-            Least(Comparison::Numbers),
-            Greatest(Comparison::Numbers),
-            Least(Comparison::Times),
-            Greatest(Comparison::Times),
-            Distinct,
-        ];
-        let day = Grouping::ByTime(Granularity::Day, zone.clone());
-        let weekday = Grouping::ByTime(Granularity::Weekday, zone);
-        let groupings = [vec![], vec![Grouping::ByValue], vec![day.clone()], vec![weekday, day]];
-        let plan = |metric| groupings.clone().map(|groupings| AggregatePlan { metric, groupings });
-        metrics.into_iter().flat_map(plan).collect()
-    }
-
-    fn plan(metric: Metric, groupings: Vec<Grouping>) -> AggregatePlan {
-        AggregatePlan { metric, groupings }
-    }
-
-    fn begin(plan: AggregatePlan, types: TypeSet) -> Aggregator {
-        let fields = plan.measured_fields() + plan.groupings.len();
-        Aggregator::new(plan, vec![vec![types; fields]])
-    }
-
-    /// Aggregates records that have the same value in every field.
-    fn tally(plan: &AggregatePlan, values: &[Option<StoredValue<'_>>]) -> Aggregator {
-        let mut tally = begin(plan.clone(), TypeSet::ANY);
-        for value in values {
-            tally.add(0, &[*value; 3]).unwrap();
-        }
-        tally
-    }
-
-    const ORDERS: [GroupOrder; 4] = [
-        GroupOrder::GreatestValue,
-        GroupOrder::LeastValue,
-        GroupOrder::LeastKey,
-        GroupOrder::GreatestKey,
-    ];
-
-    proptest! {
-        #[test]
-        fn the_order_of_the_records_does_not_change_the_result_and_pages_are_the_whole(
-            values in proptest::collection::vec(proptest::option::weighted(0.9, value()), 0..14),
-            shuffled in any::<prop::sample::Index>(),
-            limit in 1usize..4,
-        ) {
-            let length = values.len().max(1);
-            let mut turned = values.clone();
-            turned.rotate_left(shuffled.index(length).min(values.len()));
-            turned.reverse();
-            for plan in plans() {
-                let (all, other) = (tally(&plan, &values), tally(&plan, &turned));
-                prop_assert_eq!(all.value(), other.value());
-                prop_assert_eq!(all.left_out(), other.left_out());
-                prop_assert_eq!(all.records(), values.len() as u64);
-                for order in ORDERS {
-                    let whole = other.clone().groups(order, None, 100).unwrap().groups;
-                    let counted: u64 = whole.iter().map(|group| group.count).sum();
-                    prop_assert_eq!(counted, values.len() as u64);
-                    let (mut paged, mut after, mut left) = (Vec::new(), None, counted);
-                    loop {
-                        let page = all.clone().groups(order, after, limit).unwrap();
-                        left -= page.groups.iter().map(|group| group.count).sum::<u64>();
-                        prop_assert_eq!(page.others, left);
-                        after = page.groups.last().map(RecordGroup::id);
-                        paged.extend(page.groups);
-                        if !page.has_more {
-                            break;
-                        }
-                    }
-                    prop_assert_eq!(&paged, &whole);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn equal_values_form_one_group_and_missing_values_come_last() {
-        let values = [
-            Some(Number("1.0")),
-            Some(Text("1")),
-            None,
-            Some(Number("1")),
-            Some(Null),
-            Some(Json("[1]")),
-            Some(Bool(false)),
-            Some(Number("-0")),
-        ];
-        let by_value = plan(Metric::Count, vec![Grouping::ByValue]);
-        let page = tally(&by_value, &values).groups(GroupOrder::GreatestValue, None, 4).unwrap();
-        let counts: Vec<(GroupKey, u64)> =
-            page.groups.into_iter().map(|group| (group.keys[0].clone(), group.count)).collect();
-        let number = |digits: &str| GroupKey::Number(digits.to_owned());
-        assert_eq!(
-            counts,
-            [(GroupKey::None, 3), (number("1"), 2), (GroupKey::Bool(false), 1), (number("0"), 1)]
-        );
-        assert_eq!(page.others, 1);
-        let distinct = tally(&plan(Metric::Distinct, vec![]), &values);
-        assert_eq!(distinct.value(), MeasuredValue::Whole(4));
-        assert_eq!(distinct.left_out(), [LeftOutValues { values: 1, example: Some("[1]".into()) }]);
-    }
-
-    #[test]
-    fn the_first_spelling_of_equal_values_wins_and_other_types_are_left_out() {
-        let numbers =
-            [Some(Number("2.0")), Some(Number("2")), Some(Text("9")), Some(Number("1e0"))];
-        let extreme = |metric| tally(&plan(metric, vec![]), &numbers).value();
-        let number = |digits: &str| MeasuredValue::Number(digits.to_owned());
-        assert_eq!(extreme(Metric::Greatest(Comparison::Numbers)), number("2"));
-        assert_eq!(extreme(Metric::Least(Comparison::Numbers)), number("1e0"));
-        assert_eq!(extreme(Metric::Least(Comparison::Times)), MeasuredValue::None);
-        assert_eq!(extreme(Metric::Mean), number("1.6666666667"));
-        let types: TypeSet = [JsonType::Integer].into_iter().collect();
-        let mut only = begin(plan(Metric::Sum, vec![Grouping::ByValue]), types);
-        for value in numbers {
-            only.add(0, &[value; 2]).unwrap();
-        }
-        let left_out = LeftOutValues { values: 1, example: Some("9".into()) };
-        assert_eq!(only.left_out(), [left_out.clone(), left_out]);
-        let page = only.groups(GroupOrder::LeastKey, None, 10).unwrap();
-        let last = page.groups.last().unwrap();
-        assert_eq!((&last.keys[0], &last.value), (&GroupKey::None, &number("0")));
-    }
-
-    #[test]
-    fn too_many_distinct_values_are_refused() {
-        for plan in [plan(Metric::Distinct, vec![]), plan(Metric::Count, vec![Grouping::ByValue])] {
-            let mut tally = begin(plan, TypeSet::ANY);
-            for at in 0..MAX_GROUPS {
-                tally.add(0, &[Some(Number(&at.to_string()))]).unwrap();
-            }
-            tally.add(0, &[Some(Number("7.0"))]).unwrap();
-            assert_eq!(tally.add(0, &[Some(Text("x"))]), Err(AggregateOverflow::Groups));
-        }
-        let mut long = begin(plan(Metric::Count, vec![Grouping::ByValue]), TypeSet::ANY);
-        let text = "x".repeat(1019);
-        let texts = (0..20_000).map(|at| format!("{at:05}{text}"));
-        let refused =
-            texts.map(|text| long.add(0, &[Some(Text(&text))])).position(|added| added.is_err());
-        assert_eq!(refused, Some(MAX_GROUP_BYTES / 1024));
-        let mut sum = begin(plan(Metric::Sum, vec![]), TypeSet::ANY);
-        assert_eq!(sum.add(0, &[Some(Number("1e315"))]), Err(AggregateOverflow::Digits));
-    }
-}
+mod tests;

@@ -189,11 +189,11 @@ impl Declaration {
         }
         let exact = query.member("exact_filters");
         if exact.value.is_some() {
-            for name in self.fields.list(&exact, Some(FieldRequirement::Scalar))? {
+            for name in self.fields.list(&exact, Some(FieldRequirement::Comparable))? {
                 self.fields.allow(&name, |field| field.filterable = true);
             }
         } else {
-            self.fields.all_mut().for_each(|field| field.filterable = field.types.is_scalar());
+            self.fields.all_mut().for_each(|field| field.filterable = field.is_comparable());
         }
         for (name, operators) in query.member("range_filters").members()? {
             self.fields.check(&operators, &name, Some(FieldRequirement::Range))?;
@@ -210,7 +210,7 @@ impl Declaration {
                 Aggregation::Sum => FieldRequirement::Number,
                 Aggregation::Min | Aggregation::Max => FieldRequirement::Range,
                 Aggregation::GroupByTime => FieldRequirement::Time,
-                Aggregation::GroupBy | Aggregation::CountDistinct => FieldRequirement::Scalar,
+                Aggregation::GroupBy | Aggregation::CountDistinct => FieldRequirement::Comparable,
             };
             for name in self.fields.list(&aggregations.member(kind.name()), Some(needed))? {
                 self.fields.allow(&name, |field| field.aggregations.push(kind));

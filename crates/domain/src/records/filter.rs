@@ -2,8 +2,8 @@
 //!
 //! An exact condition compares a scalar as text: a string with itself, every other scalar in its
 //! JSON spelling, and numbers by value. A range compares numbers with numbers and times with times.
-//! A field that is absent, `null` or of another type is in no range. All conditions of a request
-//! must hold.
+//! A field that is absent, `null` or of another type is in no range. An exact condition holds of a
+//! list if it holds of a member. All conditions of a request must hold.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::decimal::Decimal;
 use super::declaration::RangeOperator;
 use super::instant::Instant;
+use super::list_members::each_member;
 use super::stored_body::{BodyField, DamagedBody, RecordBody, StoredValue};
 use crate::hash::ContentHash;
 
@@ -38,21 +39,60 @@ pub enum FieldTest {
     RefersToAny(BTreeSet<String>),
     /// The scalar lies on this side of the bound.
     Range(RangeOperator, RangeBound),
+    /// Another condition on the field passes this value over.
+    PassesOver(PassedOver),
 }
 
-/// A requirement on one field.
+/// Values that are there and that a condition does not compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+pub enum PassedOver {
+    /// What is no number, by a range of numbers.
+    NotNumbers,
+    /// What is no time, by a range of times.
+    NotTimes,
+    /// A list that is kept in pieces, by an exact condition.
+    LongLists,
+}
+
+/// A requirement on a record.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Condition {
-    /// The name of the field.
-    pub field: String,
-    /// What the field's value must fulfil.
-    pub test: FieldTest,
+pub enum Condition {
+    /// A field fulfils a test.
+    Field {
+        /// The name of the field.
+        field: String,
+        /// What the field's value must fulfil.
+        test: FieldTest,
+    },
+    /// All conditions of at least one of these lists hold.
+    AnyOf(Vec<Vec<Condition>>),
+}
+
+impl Condition {
+    /// Creates a requirement on one field.
+    pub fn on(field: &str, test: FieldTest) -> Self {
+        Self::Field { field: field.to_owned(), test }
+    }
+
+    fn holds(&self, body: RecordBody<'_>) -> Result<bool, DamagedBody> {
+        match self {
+            Self::Field { field, test } => Ok(test.holds(body.field(field)?.as_ref())),
+            Self::AnyOf(all) => {
+                for conditions in all {
+                    if all_hold(conditions, body)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+        }
+    }
 }
 
 /// Whether a record fulfils all conditions.
 pub fn all_hold(conditions: &[Condition], body: RecordBody<'_>) -> Result<bool, DamagedBody> {
     for condition in conditions {
-        if !condition.test.holds(body.field(&condition.field)?.as_ref()) {
+        if !condition.holds(body)? {
             return Ok(false);
         }
     }
@@ -79,6 +119,7 @@ impl FieldTest {
             Self::Exists(_) => false,
             Self::Is(wanted) => equals(value, wanted),
             Self::IsAny(wanted) => wanted.iter().any(|wanted| equals(value, wanted)),
+            Self::PassesOver(passed) => passed.covers(value),
             Self::RefersToAny(keys) => referenced_key(value).is_some_and(|key| keys.contains(key)),
             Self::Range(op, bound) => {
                 let order = match (bound, value) {
@@ -94,7 +135,19 @@ impl FieldTest {
     }
 }
 
-/// Whether a scalar is written like `wanted`, or is the same number.
+impl PassedOver {
+    /// Whether a value is among them. `null` is no value.
+    pub fn covers(self, value: StoredValue<'_>) -> bool {
+        match self {
+            _ if value == StoredValue::Null => false,
+            Self::NotNumbers => !matches!(value, StoredValue::Number(_)),
+            Self::NotTimes => value.time().is_none(),
+            Self::LongLists => matches!(value, StoredValue::LongJson(_)),
+        }
+    }
+}
+
+/// Whether a scalar, or a member of a list, is written like `wanted`, or is the same number.
 fn equals(value: StoredValue<'_>, wanted: &str) -> bool {
     match value {
         StoredValue::Null => wanted == "null",
@@ -107,7 +160,14 @@ fn equals(value: StoredValue<'_>, wanted: &str) -> bool {
             long.bytes == wanted.len() as u64
                 && ContentHash::digest(wanted.as_bytes()).as_bytes() == &long.digest
         }
-        StoredValue::Json(_) | StoredValue::LongJson(_) => false,
+        StoredValue::Json(json) => {
+            let mut is_found = false;
+            each_member(json, &mut |member| {
+                is_found |= member.is_some_and(|member| equals(member, wanted));
+            });
+            is_found
+        }
+        StoredValue::LongJson(_) => false,
     }
 }
 
@@ -143,8 +203,7 @@ mod tests {
     }
 
     fn holds(value: StoredValue<'_>, test: FieldTest) -> bool {
-        all_hold(&[Condition { field: "f".to_owned(), test }], RecordBody::new(&body(value)))
-            .unwrap()
+        all_hold(&[Condition::on("f", test)], RecordBody::new(&body(value))).unwrap()
     }
 
     #[test]
@@ -175,7 +234,7 @@ mod tests {
         );
         assert!(!holds(Null, FieldTest::Exists(true)) && holds(Null, FieldTest::Exists(false)));
         let absent = |wanted| {
-            let condition = Condition { field: "g".to_owned(), test: FieldTest::Exists(wanted) };
+            let condition = Condition::on("g", FieldTest::Exists(wanted));
             all_hold(&[condition], RecordBody::new(&body(Null))).unwrap()
         };
         assert!(absent(false) && !absent(true));
@@ -203,10 +262,47 @@ mod tests {
             holds(Text(text), FieldTest::Range(RangeOperator::Gte, RangeBound::Time(Instant(0))))
         };
         assert!(from("1970-01-01") && !from("1969-12-31T23:59:59Z") && !from("soon"));
-        let conditions = [Condition { field: "g".to_owned(), test: FieldTest::Is(String::new()) }];
+        let conditions = [Condition::on("g", FieldTest::Is(String::new()))];
         assert!(
             !all_hold(&conditions, RecordBody::new(&body(Null))).unwrap(),
             "an absent field is not empty"
+        );
+    }
+
+    #[test]
+    fn an_exact_condition_holds_of_a_member_of_a_list() {
+        let is = |json, text: &str| holds(Json(json), FieldTest::Is(text.to_owned()));
+        let list = r#"["herb","a\"b",7.0,true,["nested"],{"k":"v"}]"#;
+        assert!(is(list, "herb") && is(list, "a\"b") && is(list, "7") && is(list, "true"));
+        assert!(!is(list, "nested") && !is(list, "v") && !is(list, "her") && !is("[]", ""));
+        let any = FieldTest::IsAny(["x".to_owned(), "herb".to_owned()].into());
+        assert!(holds(Json(list), any) && !is(r#"{"herb":"herb"}"#, "herb"));
+    }
+
+    #[test]
+    fn one_of_several_lists_of_conditions_is_enough() {
+        let any = |all: &[&[&str]]| {
+            let is = |text: &&str| Condition::on("f", FieldTest::Is((*text).to_owned()));
+            let all = all.iter().map(|some| some.iter().map(is).collect()).collect();
+            all_hold(&[Condition::AnyOf(all)], RecordBody::new(&body(Text("x")))).unwrap()
+        };
+        assert!(any(&[&["y"], &["x"]]) && any(&[&["x", "x"]]));
+        assert!(!any(&[&["y"], &["x", "y"]]) && !any(&[]));
+    }
+
+    #[test]
+    fn what_a_condition_passes_over_is_there_and_of_another_kind() {
+        let over = |passed, value| holds(value, FieldTest::PassesOver(passed));
+        assert!(
+            over(PassedOver::NotNumbers, Text("1")) && over(PassedOver::NotNumbers, Json("[1]"))
+        );
+        assert!(!over(PassedOver::NotNumbers, Number("1")) && !over(PassedOver::NotNumbers, Null));
+        assert!(
+            over(PassedOver::NotTimes, Text("soon")) && over(PassedOver::NotTimes, Number("1"))
+        );
+        assert!(!over(PassedOver::NotTimes, Text("2026-01-01")));
+        assert!(
+            !over(PassedOver::LongLists, Json("[]")) && !over(PassedOver::LongLists, Text("x"))
         );
     }
 }

@@ -161,6 +161,24 @@ struct WireTimeConstraint {
 }
 
 impl Grant {
+    /// Whether the grant names a stream of a connection, and one of the records with these keys, if
+    /// there are any.
+    pub fn names(
+        &self,
+        connection: &SourceName,
+        stream: &SourceName,
+        records: &[RecordKey],
+    ) -> bool {
+        self.streams.iter().any(|granted| {
+            let names_key = |key: &RecordKey| {
+                granted.keys.as_ref().is_some_and(|keys| keys.contains(key.as_str()))
+            };
+            granted.stream == *stream
+                && granted.connections.contains(connection)
+                && (records.is_empty() || records.iter().any(names_key))
+        })
+    }
+
     /// Parses what [`Grant::to_json`] wrote.
     ///
     /// # Errors

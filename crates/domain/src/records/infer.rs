@@ -13,6 +13,9 @@ use serde_json::Value as Json;
 use super::declaration::{BadDeclaration, Declaration, JsonType, StringFormat, TypeSet};
 use super::identifiers;
 use super::instant::Instant;
+use super::list_members::each_member;
+use super::stored_body::StoredValue;
+use super::unix_time::{UnixUnit, is_name_of_time};
 use super::value::{FieldValue, RecordFields};
 
 mod added;
@@ -71,8 +74,14 @@ struct FieldStatistics {
     /// The number of rows with the field, whatever its value.
     rows: u64,
     types: TypeSet,
+    /// The types of the members of lists, an object among them for any that is no scalar.
+    members: TypeSet,
     numbers: u64,
     strings: u64,
+    /// How many values are times since 1970, in each unit.
+    unix_times: [u64; UnixUnit::ALL.len()],
+    /// The unit, once it is decided that the field holds such times.
+    unit: Option<UnixUnit>,
     /// How many of the strings are days; `times` counts those that are points in time but not days.
     days: u64,
     times: u64,
@@ -112,6 +121,19 @@ impl Inference {
         decide::decide(&self, key)
     }
 
+    /// Infers the declaration of rows whose times since 1970 will be stored as RFC 3339 has them,
+    /// as [`UnixTimes`](super::unix_time::UnixTimes) does.
+    ///
+    /// # Errors
+    /// As [`Inference::finish`].
+    pub fn finish_with_unix_times(
+        mut self,
+        key: KeyChoice,
+    ) -> Result<InferredDeclaration, BadDeclaration> {
+        self.seen.iter_mut().for_each(FieldStatistics::decide_unit);
+        decide::decide(&self, key)
+    }
+
     /// Returns the index of a field. Adds a new field unless there are too many.
     fn index_of(&mut self, name: &str) -> Option<usize> {
         if let Some(&index) = self.by_name.get(name) {
@@ -135,8 +157,11 @@ impl Inference {
             name: name.to_owned(),
             rows: 0,
             types: TypeSet::default(),
+            members: TypeSet::default(),
             numbers: 0,
             strings: 0,
+            unix_times: Default::default(),
+            unit: None,
             days: 0,
             times: 0,
             key: may_be_key.then(HashSet::new),
@@ -149,9 +174,16 @@ impl FieldStatistics {
     fn observe(&mut self, value: &FieldValue, row: u64) {
         self.rows += 1;
         self.types.insert(kind(value));
-        self.numbers += u64::from(matches!(value, FieldValue::Number(_)));
+        if let FieldValue::Number(digits) = value {
+            self.numbers += 1;
+            self.count_unix_time(digits);
+        }
+        if let FieldValue::Json(json) = value {
+            each_member(json, &mut |member| self.members.insert(member_kind(member)));
+        }
         if let FieldValue::Text(text) = value {
             self.strings += 1;
+            self.count_unix_time(text);
             // Some strings that are no times decide for the field, so most fields of text are
             // parsed a few times only.
             let others = self.strings - 1 - self.days - self.times;
@@ -180,6 +212,44 @@ impl FieldStatistics {
         if !unique {
             self.key = None;
         }
+    }
+
+    fn count_unix_time(&mut self, digits: &str) {
+        let unit = UnixUnit::of(digits).map_or(UnixUnit::ALL.len(), |unit| unit as usize);
+        if let Some(count) = self.unix_times.get_mut(unit) {
+            *count += 1;
+        }
+    }
+
+    /// Decides whether the field holds times since 1970, and in which unit.
+    fn decide_unit(&mut self) {
+        let values = self.numbers + self.strings;
+        let is_plain =
+            self.types.are_only(&[JsonType::Integer, JsonType::Number, JsonType::String]);
+        let mut units = UnixUnit::ALL.into_iter().zip(self.unix_times);
+        self.unit = units
+            .find(|(_, count)| *count > 0 && nearly_all(*count, values))
+            .map(|(unit, _)| unit)
+            .filter(|_| is_plain && is_name_of_time(&self.name));
+        if self.unit.is_some() {
+            self.types.remove(JsonType::Integer);
+            self.types.remove(JsonType::Number);
+            self.types.insert(JsonType::String);
+            self.strings = values;
+            self.times = self.unix_times.into_iter().max().unwrap_or_default();
+            (self.numbers, self.days) = (0, 0);
+        }
+    }
+
+    /// Returns the types of the members, if all values are lists of texts, numbers or booleans.
+    fn list_members(&self) -> Option<TypeSet> {
+        let is_list = self.types.are_only(&[JsonType::Array]) && self.members.is_scalar();
+        is_list.then_some(self.members)
+    }
+
+    /// Whether requests may compare and count the values, or the members of lists.
+    fn is_comparable(&self) -> bool {
+        self.types.is_scalar() || self.list_members().is_some()
     }
 
     /// Returns the format of nearly all strings, if the field holds only strings and null.
@@ -233,6 +303,17 @@ fn kind(value: &FieldValue) -> JsonType {
         FieldValue::Text(_) => JsonType::String,
         FieldValue::Json(json) if json.starts_with('[') => JsonType::Array,
         FieldValue::Json(_) => JsonType::Object,
+    }
+}
+
+/// Returns the type of a member of a list; `None` stands for a list or an object.
+fn member_kind(member: Option<StoredValue<'_>>) -> JsonType {
+    match member {
+        Some(StoredValue::Null) => JsonType::Null,
+        Some(StoredValue::Bool(_)) => JsonType::Boolean,
+        Some(StoredValue::Number(_)) => JsonType::Number,
+        Some(StoredValue::Text(_)) => JsonType::String,
+        _ => JsonType::Object,
     }
 }
 

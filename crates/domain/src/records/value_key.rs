@@ -1,9 +1,10 @@
 //! Value keys: bytes under which the store finds the records that may fulfil a condition.
 //!
-//! Each value that a condition can hold of has one key. Keys of numbers and of times compare like
-//! the values, so a range of values is a range of keys. A text that is a time has the key of that
-//! time, and any other text has the key of its digest, since texts are compared for equality alone.
-//! Arrays, objects and absent fields fulfil no condition and have no key.
+//! Each value that a condition can hold of has a key. Keys of numbers and of times compare like the
+//! values, so a range of values is a range of keys. A text that is a time has the key of that time,
+//! and any other text has the key of its digest, since texts are compared for equality alone. All
+//! lists and objects have one key, and a list has the keys of its members too. An absent field has
+//! none.
 //!
 //! Different values may share a key. So a range of keys names candidates, and the condition itself
 //! decides. It never holds of a value whose key is outside.
@@ -12,8 +13,9 @@ use std::collections::BTreeMap;
 
 use super::decimal::{Decimal, ORDER_BYTES};
 use super::declaration::{Declaration, RangeOperator};
-use super::filter::{Condition, FieldTest, RangeBound};
+use super::filter::{Condition, FieldTest, PassedOver, RangeBound};
 use super::instant::Instant;
+use super::list_members::each_member;
 use super::stored_body::StoredValue;
 use crate::hash::ContentHash;
 
@@ -25,6 +27,7 @@ const BOOL: u8 = 2;
 const NUMBER: u8 = 3;
 const TIME: u8 = 4;
 const TEXT: u8 = 5;
+const JSON: u8 = 6;
 /// The bytes of a digest that a key has.
 const DIGEST_BYTES: usize = 11;
 
@@ -76,41 +79,114 @@ impl KeyRange {
     }
 }
 
-/// Returns the key of a value. `None` if no condition holds of the value.
-pub fn value_key(value: StoredValue<'_>) -> Option<ValueKey> {
+/// Passes the keys of a value to `take`. A key may come twice.
+pub fn each_key(value: StoredValue<'_>, take: &mut dyn FnMut(ValueKey)) {
+    take(value_key(value));
+    if let StoredValue::Json(json) = value {
+        each_member(json, &mut |member| {
+            if let Some(member) = member {
+                take(value_key(member));
+            }
+        });
+    }
+}
+
+/// Returns the key of a value, without those of its members.
+fn value_key(value: StoredValue<'_>) -> ValueKey {
     match value {
-        StoredValue::Null => Some(ValueKey::new(NULL, &[])),
-        StoredValue::Bool(value) => Some(bool_key(value)),
+        StoredValue::Null => ValueKey::new(NULL, &[]),
+        StoredValue::Bool(value) => bool_key(value),
         // The digits of a body are a number. Should they not be, they are compared as a text.
-        StoredValue::Number(digits) => number_key(digits).or_else(|| Some(digest_key(digits))),
+        StoredValue::Number(digits) => number_key(digits).unwrap_or_else(|| digest_key(digits)),
         StoredValue::Text(text) => match Instant::parse(text) {
-            Some(time) => Some(time_key(time)),
-            None => Some(digest_key(text)),
+            Some(time) => time_key(time),
+            None => digest_key(text),
         },
-        StoredValue::LongText(long) => Some(key_of_digest(&long.digest)),
-        StoredValue::Json(_) | StoredValue::LongJson(_) => None,
+        StoredValue::LongText(long) => key_of_digest(&long.digest),
+        StoredValue::Json(_) | StoredValue::LongJson(_) => ValueKey::new(JSON, &[]),
     }
 }
 
 /// Returns the keys of all values that fulfil the conditions on each field.
 ///
-/// A record can fulfil all conditions only if the key of each of these fields is in one of the
+/// A record can fulfil all conditions only if a key of each of these fields is in one of the
 /// field's ranges. Ranges of one field do not overlap. A condition that holds of values without a
 /// key narrows nothing.
 pub fn key_ranges(conditions: &[Condition]) -> BTreeMap<&str, Vec<KeyRange>> {
-    let mut fields: BTreeMap<&str, Vec<KeyRange>> = BTreeMap::new();
-    for Condition { field, test } in conditions {
-        let Some(ranges) = ranges_of(test) else { continue };
-        let narrowed = match fields.get(field.as_str()) {
-            None => ranges,
-            Some(before) => {
+    let mut fields: BTreeMap<&str, (Compares, Vec<KeyRange>)> = BTreeMap::new();
+    let mut narrow = |field, (kind, ranges): (Compares, Vec<KeyRange>)| {
+        let narrowed = match fields.get(field) {
+            None => (kind, ranges),
+            // Two members of one list may fulfil two conditions.
+            Some((Compares::Members, before)) if kind == Compares::Members => {
+                if before.len() <= ranges.len() {
+                    return;
+                }
+                (kind, ranges)
+            }
+            Some((_, before)) => {
                 let all = before.iter().flat_map(|a| ranges.iter().map(|b| a.intersection(b)));
-                all.flatten().collect()
+                (Compares::Scalars, all.flatten().collect())
             }
         };
         fields.insert(field, narrowed);
+    };
+    for condition in conditions {
+        match condition {
+            Condition::Field { field, test } => {
+                if let Some(ranges) = ranges_of(test) {
+                    let kind = match test {
+                        FieldTest::Is(_) | FieldTest::IsAny(_) => Compares::Members,
+                        _ => Compares::Scalars,
+                    };
+                    narrow(field.as_str(), (kind, ranges));
+                }
+            }
+            Condition::AnyOf(all) => {
+                for (field, ranges) in ranges_of_any(all) {
+                    narrow(field, (Compares::Members, ranges));
+                }
+            }
+        }
     }
-    fields
+    fields.into_iter().map(|(field, (_, ranges))| (field, ranges)).collect()
+}
+
+/// What a condition looks at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compares {
+    /// The value of the field alone.
+    Scalars,
+    /// The members of a list too.
+    Members,
+}
+
+/// Returns the ranges of those fields that each list of conditions has some of.
+fn ranges_of_any(all: &[Vec<Condition>]) -> BTreeMap<&str, Vec<KeyRange>> {
+    let mut each = all.iter().map(|conditions| key_ranges(conditions));
+    let mut fields = each.next().unwrap_or_default();
+    for other in each {
+        fields.retain(|field, _| other.contains_key(field));
+        for (field, ranges) in &mut fields {
+            ranges.extend(other.get(field).into_iter().flatten().cloned());
+        }
+    }
+    fields.into_iter().map(|(field, ranges)| (field, without_overlaps(ranges))).collect()
+}
+
+/// Joins ranges that have keys in common.
+fn without_overlaps(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+    ranges.sort_unstable_by(|a, b| a.first.cmp(&b.first));
+    let mut joined: Vec<KeyRange> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.first <= last.last => {
+                last.last = range.last.max(std::mem::take(&mut last.last));
+            }
+            _ => joined.push(range),
+        }
+    }
+    joined
 }
 
 /// Returns the fields of a declaration that are found by value, of those that requests may filter
@@ -130,6 +206,7 @@ fn ranges_of(test: &FieldTest) -> Option<Vec<KeyRange>> {
     };
     match test {
         FieldTest::Exists(_) => return None,
+        FieldTest::PassesOver(passed) => return Some(ranges_passed_over(*passed)),
         FieldTest::Is(wanted) => add_equal(wanted),
         FieldTest::IsAny(wanted) => wanted.iter().for_each(add_equal),
         FieldTest::RefersToAny(wanted) => {
@@ -147,6 +224,16 @@ fn ranges_of(test: &FieldTest) -> Option<Vec<KeyRange>> {
     keys.sort_unstable();
     keys.dedup();
     Some(keys.into_iter().map(KeyRange::one).collect())
+}
+
+/// Returns the keys of values that a condition passes over.
+fn ranges_passed_over(passed: PassedOver) -> Vec<KeyRange> {
+    let kinds = |first: u8, after: u8| KeyRange { first: vec![first], last: vec![after] };
+    match passed {
+        PassedOver::NotNumbers => vec![kinds(BOOL, NUMBER), kinds(TIME, JSON + 1)],
+        PassedOver::NotTimes => vec![kinds(BOOL, TIME), kinds(TEXT, JSON + 1)],
+        PassedOver::LongLists => vec![kinds(JSON, JSON)],
+    }
 }
 
 /// Adds the keys of every value but `null` that is written like `wanted`.
@@ -256,6 +343,8 @@ mod tests {
             text().prop_map(Value::Text),
             text().prop_map(Value::LongText),
             text().prop_map(Value::Json),
+            proptest::collection::vec(text(), 0..3)
+                .prop_map(|texts| Value::Json(serde_json::json!(texts).to_string())),
         ]
     }
 
@@ -273,6 +362,19 @@ mod tests {
             )),
             (operator(), micros)
                 .prop_map(|(operator, bound)| FieldTest::Range(operator, RangeBound::Time(bound))),
+            select(vec![PassedOver::NotNumbers, PassedOver::NotTimes, PassedOver::LongLists])
+                .prop_map(FieldTest::PassesOver),
+        ]
+    }
+
+    fn condition() -> impl Strategy<Value = Condition> {
+        let list = || proptest::collection::vec(test(), 0..3);
+        let on = |test| Condition::on("f", test);
+        prop_oneof![
+            4 => test().prop_map(on),
+            1 => proptest::collection::vec(list(), 0..3).prop_map(move |all| {
+                Condition::AnyOf(all.into_iter().map(|it| it.into_iter().map(on).collect()).collect())
+            }),
         ]
     }
 
@@ -282,26 +384,26 @@ mod tests {
         #[test]
         fn every_value_that_fulfils_the_conditions_has_its_key_in_their_ranges(
             value in value(),
-            tests in proptest::collection::vec(test(), 1..4),
+            conditions in proptest::collection::vec(condition(), 1..4),
         ) {
             let mut body = BodyWriter::default();
             body.push(&BodyField { name: "f", slot: None, binary: false, value: value.stored() });
             let body = body.finish();
-            let conditions: Vec<Condition> = tests
-                .into_iter()
-                .map(|test| Condition { field: "f".to_owned(), test })
-                .collect();
             // Where every condition may hold of a value without a key, there are no ranges.
             if all_hold(&conditions, RecordBody::new(&body)).unwrap()
                 && let Some(ranges) = key_ranges(&conditions).remove("f")
             {
-                let key = value_key(value.stored()).expect("a value that fulfils has a key");
-                let key = key.as_bytes();
-                let is_in = |range: &&KeyRange| {
+                let mut keys = Vec::new();
+                each_key(value.stored(), &mut |key| keys.push(key));
+                let is_in = |key: &[u8], range: &KeyRange| {
                     range.first.as_slice() <= key && key <= range.last.as_slice()
                 };
-                let found = ranges.iter().filter(is_in);
-                prop_assert_eq!(found.count(), 1, "{:?} in {:?}", key, ranges);
+                let found = keys.iter().map(|key| {
+                    ranges.iter().filter(|range| is_in(key.as_bytes(), range)).count()
+                });
+                let found: Vec<usize> = found.collect();
+                prop_assert!(found.iter().all(|count| *count <= 1), "ranges overlap: {:?}", ranges);
+                prop_assert!(found.contains(&1), "{:?} in {:?}", keys, ranges);
             }
         }
 
@@ -320,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_condition_of_few_values_has_few_keys() {
-        let condition = |test| [Condition { field: "f".to_owned(), test }];
+        let condition = |test| [Condition::on("f", test)];
         let ranges = |test| key_ranges(&condition(test)).remove("f").unwrap();
         assert_eq!(ranges(FieldTest::Is("no such word".to_owned())).len(), 1);
         assert_eq!(ranges(FieldTest::Is("5".to_owned())).len(), 2, "a number, and a text");

@@ -102,6 +102,14 @@ impl Zone {
         TimeZoneDatabase::bundled().get(name).ok().map(Self)
     }
 
+    /// Returns a zone of its own rules, as POSIX writes them: `STD-1DST-2,M3.5.0,M10.5.0`. `None`
+    /// for a text of another form.
+    ///
+    /// *Source*: POSIX.1-2017, section 8.3.
+    pub fn of_rules(rules: &str) -> Option<Self> {
+        TimeZone::posix(rules).ok().map(Self)
+    }
+
     /// Returns the zone's name as the database spells it.
     pub fn name(&self) -> &str {
         self.0.iana_name().unwrap_or("UTC")

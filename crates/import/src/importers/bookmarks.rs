@@ -37,7 +37,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("title", PresetField::SearchedText),
         ("url", PresetField::Name),
         ("folder", PresetField::SearchedText),
-        ("tags", PresetField::List),
+        ("tags", PresetField::Names),
         ("note", PresetField::SearchedText),
         ("added", PresetField::Time),
     ],

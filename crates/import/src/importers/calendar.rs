@@ -4,11 +4,14 @@
 //!
 //! *Source*: RFC 5545, sections 3.6 (components) and 3.8 (properties).
 
+use std::collections::HashMap;
+
 use stile_domain::hash::ContentHash;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
 use stile_domain::records::zone::Zone;
 
+use super::calendar_zones::described_zones;
 use super::compact_time::{self, written};
 use super::content_lines::{Component, ContentLine, components, list};
 use super::whole_file::{self, Keys, ReadRow};
@@ -51,8 +54,8 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("description", PresetField::SearchedText),
         ("location", PresetField::SearchedText),
         ("organizer", PresetField::Name),
-        ("attendees", PresetField::List),
-        ("categories", PresetField::List),
+        ("attendees", PresetField::Names),
+        ("categories", PresetField::Names),
         ("status", PresetField::Name),
         ("rule", PresetField::Name),
         ("not_on", PresetField::List),
@@ -79,12 +82,30 @@ const COMPONENTS: [(&str, &str); 3] =
 /// Reads all entries of a calendar, and skips each line that has no name and value.
 pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
     let (entries, others) = components(bytes, &COMPONENTS);
-    let zone = others.iter().find(|line| line.name == "X-WR-TIMEZONE");
-    let zone = zone.and_then(|line| zone_named(line.value.trim()));
+    let own = others.iter().find(|line| line.name == "X-WR-TIMEZONE");
+    let zones = CalendarZones {
+        own: own.and_then(|line| zone_named(line.value.trim())),
+        described: described_zones(&others),
+    };
     let mut keys = Keys::default();
     let mut row =
-        |found: &Component| found.row(|lines| entry(found.kind, lines, zone.as_ref(), &mut keys));
+        |found: &Component| found.row(|lines| entry(found.kind, lines, &zones, &mut keys));
     entries.iter().map(&mut row).collect()
+}
+
+/// The zones that a calendar names.
+struct CalendarZones {
+    /// Where the calendar is, for times in UTC.
+    own: Option<Zone>,
+    /// Those that it describes itself.
+    described: HashMap<String, Zone>,
+}
+
+impl CalendarZones {
+    /// Returns a zone by its name. The database knows the history of a zone, so it comes first.
+    fn named(&self, name: &str) -> Option<Zone> {
+        zone_named(name).or_else(|| self.described.get(name).cloned())
+    }
 }
 
 /// The zones of Windows that most calendars name. *Source*: Unicode CLDR 48, `windowsZones.xml`.
@@ -130,8 +151,9 @@ struct Moment {
 }
 
 impl Moment {
-    /// Reads a date or a time. `calendar_zone` is where the calendar is, for times in UTC.
-    fn of(line: &ContentLine, calendar_zone: Option<&Zone>) -> Option<Self> {
+    /// Reads a date or a time.
+    fn of(line: &ContentLine, zones: &CalendarZones) -> Option<Self> {
+        let calendar_zone = zones.own.as_ref();
         let (date, rest) = compact_time::date(line.value.trim())?;
         let zone = line.parameter("TZID").map(str::to_owned);
         let Some(clock) = rest.strip_prefix('T') else {
@@ -141,7 +163,7 @@ impl Moment {
         let local = format!("{date}T{clock}");
         let time = match (rest == "Z", zone.as_deref()) {
             (true, _) => Instant::parse(&format!("{local}Z")),
-            (false, Some(name)) => zone_named(name).and_then(|zone| zone.instant_of(&local)),
+            (false, Some(name)) => zones.named(name).and_then(|zone| zone.instant_of(&local)),
             // Without a zone, the clock of the entry is that of the calendar, and else taken for
             // UTC, as in all imports.
             (false, None) => calendar_zone
@@ -161,7 +183,7 @@ impl Moment {
 fn entry(
     kind: &'static str,
     lines: &[ContentLine],
-    calendar_zone: Option<&Zone>,
+    zones: &CalendarZones,
     keys: &mut Keys,
 ) -> ImportRow {
     let line = |name: &str| lines.iter().find(|line| line.name == name);
@@ -171,10 +193,8 @@ fn entry(
     let all = |name: &str, of: &dyn Fn(&ContentLine) -> Vec<String>| {
         list(lines.iter().filter(|line| line.name == name).flat_map(of).collect())
     };
-    let begins =
-        line("DTSTART").or_else(|| line("DUE")).and_then(|line| Moment::of(line, calendar_zone));
-    let ends =
-        line("DTEND").or_else(|| line("DUE")).and_then(|line| Moment::of(line, calendar_zone));
+    let begins = line("DTSTART").or_else(|| line("DUE")).and_then(|line| Moment::of(line, zones));
+    let ends = line("DTEND").or_else(|| line("DUE")).and_then(|line| Moment::of(line, zones));
     let is_all_day = begins.as_ref().is_some_and(|begins| begins.is_all_day);
     let date = begins.as_ref().map(|begins| begins.date.clone());
     let lasts = line("DURATION").and_then(|line| duration(line.value.trim()));
@@ -196,7 +216,7 @@ fn entry(
                 line.value = value.to_owned();
                 line
             });
-            let moments = each.filter_map(|line| Moment::of(&line, calendar_zone));
+            let moments = each.filter_map(|line| Moment::of(&line, zones));
             moments.map(|moment| moment.time.unwrap_or(moment.date)).collect()
         })
     };
@@ -360,6 +380,41 @@ mod tests {
             (&found[2]["start"], found[2].get("end")),
             (&json!("2026-07-01T10:00:00Z"), None)
         );
+    }
+
+    #[test]
+    fn a_zone_that_the_calendar_describes_is_known() {
+        let zone = |rules: &str| {
+            let found = entries(&format!(
+                "BEGIN:VCALENDAR\r\nBEGIN:VTIMEZONE\r\nTZID:Customized Time Zone\r\n{rules}\
+                 END:VTIMEZONE\r\nBEGIN:VEVENT\r\nUID:1\r\n\
+                 DTSTART;TZID=\"Customized Time Zone\":20260701T100000\r\nEND:VEVENT\r\n\
+                 BEGIN:VEVENT\r\nUID:2\r\n\
+                 DTSTART;TZID=Customized Time Zone:20260101T100000\r\nEND:VEVENT\r\n\
+                 END:VCALENDAR\r\n"
+            ));
+            (found[0]["start"].clone(), found[1]["start"].clone())
+        };
+        let part = |name: &str, offset: &str, rule: &str| {
+            format!(
+                "BEGIN:{name}\r\nDTSTART:16010101T020000\r\nTZOFFSETFROM:+0000\r\n\
+                 TZOFFSETTO:{offset}\r\n{rule}END:{name}\r\n"
+            )
+        };
+        let europe = part("STANDARD", "+0100", "RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10\r\n")
+            + &part("DAYLIGHT", "+0200", "RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=3\r\n");
+        assert_eq!(zone(&europe), (json!("2026-07-01T08:00:00Z"), json!("2026-01-01T09:00:00Z")));
+        let fixed = part("STANDARD", "-0930", "");
+        assert_eq!(zone(&fixed), (json!("2026-07-01T19:30:00Z"), json!("2026-01-01T19:30:00Z")));
+        let named = "X-LIC-LOCATION:Asia/Tokyo\r\n";
+        assert_eq!(zone(named), (json!("2026-07-01T01:00:00Z"), json!("2026-01-01T01:00:00Z")));
+        let ended = part("STANDARD", "+0100", "RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10\r\n")
+            + &part(
+                "DAYLIGHT",
+                "+0200",
+                "RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=3;UNTIL=20100101T000000Z\r\n",
+            );
+        assert_eq!(zone(&ended), (Value::Null, Value::Null), "it has a history");
     }
 
     #[test]

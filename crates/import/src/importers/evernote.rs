@@ -40,7 +40,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("id", PresetField::Name),
         ("title", PresetField::SearchedText),
         ("text", PresetField::SearchedText),
-        ("tags", PresetField::List),
+        ("tags", PresetField::Names),
         ("created", PresetField::Time),
         ("updated", PresetField::Time),
         ("author", PresetField::Name),

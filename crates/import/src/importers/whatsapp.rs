@@ -1,22 +1,28 @@
 //! Imports a chat of WhatsApp: a record for each message and each notice.
 //!
-//! The export is a text file, alone or in a zip file with pictures. Each phone writes dates in its
-//! own way, so the order of day and month is found by looking at all of them.
+//! The export is a text file, alone or in a zip file with pictures, which are stored with the
+//! messages. Each phone writes dates in its own way, so the order of day and month is found by
+//! looking at all of them. Where they leave it open, the owner says it.
 //!
 //! *Source*: WhatsApp documents no format; this one is as iOS and Android wrote it from 2018 to
 //! 2026.
 
-use std::io;
+use std::collections::HashMap;
+use std::io::{self, Read as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use stile_domain::hash::ContentHash;
 use stile_domain::records::instant::Instant;
+use stile_domain::records::table::column::OpenDates;
+use stile_domain::records::table::written_date::DateOrder;
 use stile_domain::records::value::FieldValue;
 use stile_store::archive::{Archive, ArchiveEntry};
 
 use super::whole_file::{self, Keys, ReadRow};
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, measure_entry};
 use crate::charset::decode_text;
+use crate::exported_files::media_type_of;
 use crate::importer::{
     Contents, ImportRow, ImportRows, ImportTarget, Importer, Recognition, StreamDeclaration,
 };
@@ -52,6 +58,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("from", PresetField::Name),
         ("text", PresetField::SearchedText),
         ("is_notice", PresetField::Flag),
+        ("media_omitted", PresetField::Flag),
         ("attachments", PresetField::List),
     ],
     keys_can_be_forged: false,
@@ -61,17 +68,63 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
          since the export names none",
         "`at` orders the records and is what a grant's --since looks at; the export names no zone, \
          so the clock of the phone is taken for UTC",
-        "`text` can be searched; `is_notice` marks what the program says itself",
+        "`text` can be searched; `is_notice` marks what the program says itself, and \
+         `media_omitted` a picture or recording that the export was made without",
     ],
 };
 
 fn open(path: &Path, _: &ImportTarget) -> io::Result<Box<dyn ImportRows>> {
+    open_with(path, None)
+}
+
+/// Opens a chat whose dates have this order; `None` for the one that they show themselves.
+pub(crate) fn open_with(path: &Path, order: Option<DateOrder>) -> io::Result<Box<dyn ImportRows>> {
+    let archive = Arc::new(Archive::open(path)?);
+    let source = archive.read(only_chat(&archive)?)?;
+    let media = media_of(&archive);
+    whole_file::of(path.display().to_string(), source, |bytes| {
+        let rows = rows_of(&decode_text(bytes, None), order, &mut |name| {
+            let Some(number) = media.get(name) else { return Ok(None) };
+            let (measured, name) = (measure_entry(&archive, *number)?, name.to_owned());
+            let media_type = media_type_of(&name).to_owned();
+            let found = Attachment::from_entry(&archive, *number, measured, media_type, Some(name));
+            Ok(Some(found))
+        });
+        rows
+    })
+}
+
+/// Returns the order of the dates of a chat, as all of them show it together.
+///
+/// # Errors
+/// The file cannot be read. The inner [`OpenDates`] has an example if the dates show no order.
+pub(crate) fn find_order(path: &Path) -> io::Result<Result<DateOrder, OpenDates>> {
     let archive = Archive::open(path)?;
-    let chat = chat_of(&archive).ok_or_else(|| {
+    let mut bytes = Vec::new();
+    archive.read(only_chat(&archive)?)?.take(whole_file::MAX_BYTES).read_to_end(&mut bytes)?;
+    let text = decode_text(&bytes, None);
+    let stamps: Vec<Stamp> =
+        text.lines().filter_map(|line| stamp(line).map(|(stamp, _)| stamp)).collect();
+    Ok(order_of(&stamps).ok_or_else(|| OpenDates {
+        column: "at".to_owned(),
+        example: stamps.first().map(|stamp| stamp.raw.clone()).unwrap_or_default(),
+    }))
+}
+
+fn only_chat(archive: &Archive) -> io::Result<&ArchiveEntry> {
+    chat_of(archive).ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, "no file in it is a chat of WhatsApp")
-    })?;
-    let source = archive.read(chat)?;
-    whole_file::of(path.display().to_string(), source, |bytes| Ok(read(bytes)))
+    })
+}
+
+/// Returns the numbers of the files beside a chat, by their names. A file that is no archive has
+/// none.
+fn media_of(archive: &Archive) -> HashMap<String, usize> {
+    let entries = archive.entries();
+    let beside =
+        entries.iter().enumerate().filter(|(_, entry)| entries.len() > 1 && !is_chat(entry));
+    let name = |entry: &ArchiveEntry| entry.name.rsplit('/').next().unwrap_or_default().to_owned();
+    beside.map(|(number, entry)| (name(entry), number)).collect()
 }
 
 /// Returns the entry of an archive that is the chat. A file that is no archive has one entry.
@@ -96,10 +149,8 @@ struct Stamp {
     /// The three numbers of the date, in their order.
     date: [u32; 3],
     is_year_first: bool,
-    /// Whether points stand between the numbers.
-    has_points: bool,
-    /// Whether it has `AM` or `PM` in capitals, as phones in America write it.
-    has_half_days: bool,
+    /// Whether points or hyphens stand between the numbers. No phone writes the month first then.
+    is_day_first: bool,
     /// As the line writes it.
     raw: String,
     /// The time of day, such as `14:15:22`.
@@ -117,8 +168,8 @@ fn stamp(line: &str) -> Option<(Stamp, &str)> {
         return None;
     }
     let at = stamp.find([',', ' ', 'T'])?;
-    let (date, clock) = stamp.split_at(at);
-    let mut numbers = date.split(['.', '/', '-']).map(|part| {
+    let (written, clock) = stamp.split_at(at);
+    let mut numbers = written.split(['.', '/', '-']).map(|part| {
         let is_number = (1..=4).contains(&part.len()) && part.bytes().all(|it| it.is_ascii_digit());
         if is_number { part.parse::<u32>().ok() } else { None }
     });
@@ -126,11 +177,11 @@ fn stamp(line: &str) -> Option<(Stamp, &str)> {
     if numbers.next().is_some() {
         return None;
     }
-    let (clock, has_half_days) = time_of_day(clock)?;
-    let has_points = stamp.contains('.') && !has_half_days;
+    let clock = time_of_day(clock)?;
+    let is_day_first = written.contains(['.', '-']);
     let is_year_first = date.first().is_some_and(|first| *first > 999);
     let raw = stamp.to_owned();
-    Some((Stamp { date, is_year_first, has_points, has_half_days, raw, clock }, rest))
+    Some((Stamp { date, is_year_first, is_day_first, raw, clock }, rest))
 }
 
 /// What Chinese, Japanese and Korean phones write before the time.
@@ -143,8 +194,8 @@ const HALF_DAYS: [(&str, &str); 6] = [
     ("오후", "pm"),
 ];
 
-/// Reads a time of 24 or of twice twelve hours, and returns which of them it was.
-fn time_of_day(text: &str) -> Option<(String, bool)> {
+/// Reads a time of 24 or of twice twelve hours.
+fn time_of_day(text: &str) -> Option<String> {
     // Some languages have a word before the time.
     let begin = text.find(|c: char| c.is_ascii_digit())?;
     let (before, text) = text.split_at_checked(begin).filter(|_| begin <= 12)?;
@@ -164,24 +215,16 @@ fn time_of_day(text: &str) -> Option<(String, bool)> {
         _ => return None,
     };
     let is_time = hour < 24 && minute < 60 && second < 60;
-    let is_in_capitals = !half.is_empty() && half.bytes().all(|byte| byte.is_ascii_uppercase());
-    is_time.then(|| (format!("{hour:02}:{minute:02}:{second:02}"), is_in_capitals))
-}
-
-/// Which of the first two numbers of a date is the month.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    DayFirst,
-    MonthFirst,
+    is_time.then(|| format!("{hour:02}:{minute:02}:{second:02}"))
 }
 
 impl Stamp {
-    fn at(&self, order: Order) -> Option<Instant> {
+    fn at(&self, order: DateOrder) -> Option<Instant> {
         let [first, second, third] = self.date;
         let (year, month, day) = match (self.is_year_first, order) {
             (true, _) => (first, second, third),
-            (false, Order::DayFirst) => (third, second, first),
-            (false, Order::MonthFirst) => (third, first, second),
+            (false, DateOrder::DayFirst) => (third, second, first),
+            (false, DateOrder::MonthFirst) => (third, first, second),
         };
         let year = if year < 100 { 2000 + year } else { year };
         Instant::parse(&format!("{year:04}-{month:02}-{day:02}T{}", self.clock))
@@ -189,33 +232,45 @@ impl Stamp {
 }
 
 /// Decides the order of all dates: the one in which each is a date, or else the one in which the
-/// messages follow each other, or else the usual one of the marks between the numbers.
-fn order_of(stamps: &[Stamp]) -> Order {
+/// messages follow each other. `None` if the dates show no order.
+fn order_of(stamps: &[Stamp]) -> Option<DateOrder> {
+    let is_settled = |stamp: &Stamp| stamp.is_day_first || stamp.is_year_first;
+    if stamps.iter().all(is_settled) {
+        return Some(DateOrder::DayFirst);
+    }
     let times = |order| stamps.iter().map(|it| it.at(order)).collect::<Option<Vec<_>>>();
     let steps_back = |times: &[Instant]| {
         times.iter().zip(times.iter().skip(1)).filter(|(earlier, later)| later < earlier).count()
     };
-    let usual = match stamps.first() {
-        Some(first) if first.has_half_days && !first.has_points => Order::MonthFirst,
-        _ => Order::DayFirst,
-    };
-    match (times(Order::DayFirst), times(Order::MonthFirst)) {
-        (Some(_), None) => Order::DayFirst,
-        (None, Some(_)) => Order::MonthFirst,
-        (None, None) => usual,
+    match (times(DateOrder::DayFirst), times(DateOrder::MonthFirst)) {
+        (Some(_), None) => Some(DateOrder::DayFirst),
+        (None, Some(_)) => Some(DateOrder::MonthFirst),
+        // Dates of one order that is not known which: some of them have no time then.
+        (None, None) => None,
+        (Some(day_first), Some(month_first)) if day_first == month_first => {
+            Some(DateOrder::DayFirst)
+        }
         (Some(day_first), Some(month_first)) => {
             match steps_back(&day_first).cmp(&steps_back(&month_first)) {
-                std::cmp::Ordering::Less => Order::DayFirst,
-                std::cmp::Ordering::Greater => Order::MonthFirst,
-                std::cmp::Ordering::Equal => usual,
+                std::cmp::Ordering::Less => Some(DateOrder::DayFirst),
+                std::cmp::Ordering::Greater => Some(DateOrder::MonthFirst),
+                std::cmp::Ordering::Equal => None,
             }
         }
     }
 }
 
-/// Reads the messages of a chat. A line without a time belongs to the message above it.
-pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
-    let text = decode_text(bytes, None);
+/// Finds the file with a name beside a chat.
+type FindMedia<'f> = &'f mut dyn FnMut(&str) -> io::Result<Option<Attachment>>;
+
+/// Reads the messages of a chat without files beside it. `order` is that of the dates; `None` for
+/// the one that they show, and the day first if they show none.
+pub fn read(bytes: &[u8], order: Option<DateOrder>) -> Vec<ReadRow> {
+    rows_of(&decode_text(bytes, None), order, &mut |_| Ok(None)).unwrap_or_default()
+}
+
+/// Reads the messages. A line without a time belongs to the message above it.
+fn rows_of(text: &str, order: Option<DateOrder>, find: FindMedia<'_>) -> io::Result<Vec<ReadRow>> {
     let (mut stamps, mut messages): (Vec<Stamp>, Vec<(u64, String)>) = (Vec::new(), Vec::new());
     for (number, line) in (1..).zip(text.lines()) {
         match (stamp(line), messages.last_mut()) {
@@ -230,24 +285,55 @@ pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
             (None, None) => {}
         }
     }
-    let order = order_of(&stamps);
+    let order = order.or_else(|| order_of(&stamps)).unwrap_or(DateOrder::DayFirst);
     let mut keys = Keys::default();
     let rows = stamps.iter().zip(messages).map(|(stamp, (line, message))| {
         let at = stamp.at(order).map(Instant::to_rfc3339);
-        (line, Ok(row(at, &stamp.raw, &message, &mut keys)))
+        Ok((line, Ok(row(at, &stamp.raw, &message, &mut keys, find)?)))
     });
     rows.collect()
 }
 
-/// What stands around the name of a file that came with a message: on iOS before it, on Android
-/// behind it in the language of the phone.
-const ATTACHED: &str = "<attached: ";
-const ATTACHED_BEHIND: [&str; 6] = [
+/// What Android writes behind the name of a file that came with a message.
+const ATTACHED: [&str; 14] = [
     "(file attached)", "(Datei angehängt)", "(fichier joint)", "(archivo adjunto)",
-    "(file allegato)", "(bestand bijgevoegd)",
+    "(file allegato)", "(bestand bijgevoegd)", "(arquivo anexado)", "(ficheiro anexado)",
+    "(plik dołączony)", "(załączono plik)", "(bifogad fil)", "(файл добавлен)", "(dosya ekli)",
+    "(file terlampir)",
 ];
 
-fn row(at: Option<String>, raw: &str, message: &str, keys: &mut Keys) -> ImportRow {
+/// What stands in place of files that the export was made without. Android puts it into angle
+/// brackets, and iOS behind a mark that cannot be seen.
+const OMITTED: [&str; 14] = [
+    "media omitted",
+    "medien ausgeschlossen",
+    "médias omis",
+    "multimedia omitido",
+    "archivo omitido",
+    "media omessi",
+    "media omesso",
+    "mídia oculta",
+    "ficheiro não revelado",
+    "media weggelaten",
+    "pominięto multimedia",
+    "без медиафайлов",
+    "medya dahil edilmedi",
+    "media tidak disertakan",
+];
+
+/// How such a text of iOS ends, as in `image omitted` and `Bild weggelassen`.
+const OMITTED_ENDS: [&str; 14] = [
+    "omitted", "weggelassen", "absente", "absent", "omitida", "omitido", "omesso", "omessa",
+    "ocultado", "ocultada", "weggelaten", "omis", "omise", "utelämnad",
+];
+
+fn row(
+    at: Option<String>,
+    raw: &str,
+    message: &str,
+    keys: &mut Keys,
+    find: FindMedia<'_>,
+) -> io::Result<ImportRow> {
     let visible: String =
         message.chars().filter(|c| !matches!(c, '\u{200e}' | '\u{200f}')).collect();
     let (from, text) = match visible.split_once(": ") {
@@ -260,29 +346,64 @@ fn row(at: Option<String>, raw: &str, message: &str, keys: &mut Keys) -> ImportR
     // changes the message and adds none.
     let digest = ContentHash::digest(format!("{raw}\n{visible}").as_bytes());
     let id = keys.take(format!("sha256:{digest}"));
-    let attached = attached_name(text).into_iter().collect::<Vec<_>>();
+    let (mut attachments, mut missing) = (Vec::new(), Vec::new());
+    if let Some(name) = attached_name(text) {
+        match find(&name)? {
+            Some(attachment) => attachments.push(attachment),
+            None => missing.push(name),
+        }
+    }
     // What the program says itself begins with a mark, also behind a name.
     let said = message.split_once(": ").map_or(message, |(_, text)| text);
-    let is_said = said.starts_with('\u{200e}') && attached.is_empty();
-    let is_notice = FieldValue::Bool(from.is_none() || is_said);
+    let has_mark = said.starts_with('\u{200e}');
+    let is_omitted = from.is_some() && is_omission(text, has_mark);
+    let is_said = has_mark && !is_omitted && attachments.is_empty() && missing.is_empty();
     let fields = [
         ("id", Some(FieldValue::Text(id))),
         ("at", at.map(FieldValue::Text)),
-        ("from", from.map(FieldValue::Text)),
+        ("from", from.clone().map(FieldValue::Text)),
         ("text", Some(FieldValue::Text(text.to_owned()))),
-        ("is_notice", Some(is_notice)),
-        ("attachments", Attachment::references(&[], &attached)),
+        ("is_notice", Some(FieldValue::Bool(from.is_none() || is_said))),
+        ("media_omitted", Some(FieldValue::Bool(is_omitted))),
+        ("attachments", Attachment::references(&attachments, &missing)),
     ];
-    ImportRow::from_message(fields, Vec::new())
+    Ok(ImportRow::from_message(fields, attachments))
 }
 
-/// Returns the name of the file that came with a message.
+/// Returns whether a text stands in place of a file.
+fn is_omission(text: &str, has_mark: bool) -> bool {
+    let text = text.trim();
+    let in_brackets = text.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
+    if let Some(words) = in_brackets {
+        return OMITTED.contains(&words.to_lowercase().as_str());
+    }
+    let last = text.rsplit(' ').next().unwrap_or_default().to_lowercase();
+    has_mark && text.chars().count() <= 40 && OMITTED_ENDS.contains(&last.as_str())
+}
+
+/// Returns the name of the file that came with a message. The names that phones give are known in
+/// every language, other names by the words beside them.
 fn attached_name(text: &str) -> Option<String> {
-    if let Some((_, rest)) = text.split_once(ATTACHED) {
-        return rest.split_once('>').map(|(name, _)| name.to_owned());
+    // `<attached: 00000012-PHOTO-2024-01-16-14-17-00.jpg>`, with the word of any language.
+    let in_brackets = text.split('<').skip(1).find_map(|part| {
+        let (inner, _) = part.split_once('>')?;
+        let (word, name) = inner.split_once(':')?;
+        let number = name.trim().split('-').next().unwrap_or_default();
+        let is_numbered = number.len() == 8 && number.bytes().all(|byte| byte.is_ascii_digit());
+        (is_numbered || word == "attached").then(|| name.trim().to_owned())
+    });
+    if in_brackets.is_some() {
+        return in_brackets;
     }
     let line = text.lines().next()?.trim_end();
-    let name = ATTACHED_BEHIND.iter().find_map(|behind| line.strip_suffix(behind))?;
+    let name = ATTACHED.iter().find_map(|behind| line.strip_suffix(behind)).or_else(|| {
+        // `IMG-20240116-WA0001.jpg (…)`, in any language.
+        let (name, behind) = line.split_once(" (")?;
+        let is_of_phone = name.split_once("-WA").is_some_and(|(kind, rest)| {
+            kind.len() == 12 && rest.starts_with(|c: char| c.is_ascii_digit())
+        });
+        (is_of_phone && !name.contains(' ') && behind.ends_with(')')).then_some(name)
+    })?;
     Some(name.trim().to_owned())
 }
 
@@ -295,7 +416,7 @@ mod tests {
 
     fn rows(text: &str) -> Vec<Value> {
         let fields = |(_, row): ReadRow| row::to_json(&row.unwrap().fields);
-        read(text.as_bytes())
+        read(text.as_bytes(), None)
             .into_iter()
             .map(|row| serde_json::from_str(&fields(row)).unwrap())
             .collect()
@@ -313,6 +434,7 @@ mod tests {
             "[1/16/24, 2:15:22\u{202f}PM] Ann: hello",
             "[16/1/24, 2:15:22 p.m.] Ann: hello",
             "2024-01-16, 14:15:22 - Ann: hello",
+            "16-01-2024 14:15:22 - Ann: hello",
             "[2024-01-16 14.15.22] Ann: hello",
             "[2024/1/16 下午2:15:22] Ann: hello",
             "16.1.2024 klo 14.15.22 - Ann: hello",
@@ -334,8 +456,53 @@ mod tests {
         assert_eq!(times(month_first)[0], "2024-03-04T10:00:00Z");
         let by_order = "3/11/24, 10:00 - Ann: a\n4/2/24, 10:00 - Ann: b\n";
         assert_eq!(times(by_order), ["2024-03-11T10:00:00Z", "2024-04-02T10:00:00Z"]);
-        assert_eq!(times("3/4/24, 2:00 PM - Ann: a"), ["2024-03-04T14:00:00Z"]);
-        assert_eq!(times("3/4/24, 2:00 pm - Ann: a"), ["2024-04-03T14:00:00Z"]);
+    }
+
+    #[test]
+    fn an_order_that_no_date_shows_stays_open_and_is_the_one_that_the_owner_says() {
+        let order = |text: &str| {
+            let stamps: Vec<Stamp> =
+                text.lines().filter_map(|line| stamp(line).map(|found| found.0)).collect();
+            order_of(&stamps)
+        };
+        assert_eq!(order("1/2/24, 10:00 - Ann: a\n1/3/24, 10:00 - Ann: b\n"), None);
+        assert_eq!(order("3/4/24, 2:00 PM - Ann: a"), None);
+        assert_eq!(order("1.2.24, 10:00 - Ann: a"), Some(DateOrder::DayFirst));
+        assert_eq!(order("4/4/24, 10:00 - Ann: a"), Some(DateOrder::DayFirst), "both are one day");
+        let said = |order| {
+            let rows = read(b"1/2/24, 10:00 - Ann: a", Some(order));
+            row::to_json(&rows.into_iter().next().unwrap().1.unwrap().fields)
+        };
+        assert!(said(DateOrder::DayFirst).contains("2024-02-01T10:00:00Z"));
+        assert!(said(DateOrder::MonthFirst).contains("2024-01-02T10:00:00Z"));
+    }
+
+    #[test]
+    fn files_are_named_in_the_language_of_the_phone_and_left_out_in_it() {
+        for (text, name) in [
+            ("IMG.jpg (Datei angehängt)", "IMG.jpg"),
+            ("Rechnung Mai.pdf (fichier joint)", "Rechnung Mai.pdf"),
+            ("IMG-20240116-WA0001.jpg (ไฟล์แนบ)", "IMG-20240116-WA0001.jpg"),
+            ("\u{200e}<Anhang: 00000012-PHOTO-2024.jpg>", "00000012-PHOTO-2024.jpg"),
+            ("see\u{200e} <pièce jointe : 00000013-AUDIO.opus>", "00000013-AUDIO.opus"),
+        ] {
+            let found = rows(&format!("16.01.24, 14:15 - Ann: {text}\n"));
+            assert_eq!(found[0]["attachments"], json!([{ "filename": name }]), "{text}");
+            assert_eq!(found[0]["media_omitted"], json!(false));
+        }
+        for text in [
+            "<Media omitted>", "<Medien ausgeschlossen>", "<Multimedia omitido>", "<Médias omis>",
+            "\u{200e}image omitted", "\u{200e}Bild weggelassen", "\u{200e}imagen omitida",
+        ] {
+            let found = rows(&format!("16.01.24, 14:15 - Ann: {text}\n"));
+            assert_eq!(found[0]["media_omitted"], json!(true), "{text}");
+            assert_eq!(found[0]["is_notice"], json!(false), "{text}");
+        }
+        for text in ["I omitted it", "<3>", "<b>: x", "(file) - WA1 (x)"] {
+            let found = rows(&format!("16.01.24, 14:15 - Ann: {text}\n"));
+            assert_eq!(found[0]["media_omitted"], json!(false), "{text}");
+            assert_eq!(found[0]["attachments"], Value::Null, "{text}");
+        }
     }
 
     #[test]

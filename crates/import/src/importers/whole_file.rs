@@ -10,7 +10,7 @@ use stile_store::files;
 use crate::importer::{ImportRow, ImportRows, LocatedRow, UnusableRow};
 
 /// The largest file that is read, in bytes.
-const MAX_BYTES: u64 = 64 * 1024 * 1024;
+pub(super) const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A row with the line where it begins, or why it cannot be used.
 pub type ReadRow = (u64, Result<ImportRow, UnusableRow>);

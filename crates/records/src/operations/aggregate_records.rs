@@ -32,6 +32,7 @@ use crate::field_text::format_digest;
 use crate::list_response::write_record_cursor;
 use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::Parameters;
+use crate::passed_over;
 use crate::request_target::RequestTarget;
 use crate::response_meta::{add_warnings, response_meta};
 use crate::response_sink::{ResponseSink, write_json_string};
@@ -65,6 +66,7 @@ type LongTexts = HashMap<[u8; 32], LongValueRef>;
 type CursorAfter<'c> = &'c dyn Fn(&RecordGroup) -> Result<String, Problem>;
 
 /// The records that an aggregation is over.
+#[derive(Clone)]
 struct AggregatedRecords<'r> {
     sources: &'r [RecordSource],
     conditions: Vec<Condition>,
@@ -90,6 +92,14 @@ fn aggregate_records(
     let records = AggregatedRecords { sources, conditions, query };
     let mut meta = response_meta(parameters);
     add_warnings(&mut meta, records.query.iter().flat_map(query_warnings).collect());
+    if after.is_none() {
+        let mut count = |other: &[Condition]| {
+            let records = AggregatedRecords { conditions: other.to_vec(), ..records.clone() };
+            records.count(context, &*out).map(|count| (count, true))
+        };
+        let warnings = passed_over::warnings(context, sources, &records.conditions, &mut count)?;
+        add_warnings(&mut meta, warnings);
+    }
     out.write("{\"object\":\"aggregation\",\"stream\":");
     write_json_string(out, &target.stream);
     let measured = json!(requested.measured.as_ref().map(|field| field.name));

@@ -22,13 +22,14 @@ use crate::list_response::{
 };
 use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{Parameter, ParameterType, Parameters};
+use crate::passed_over;
 use crate::related::{self, RecordSelection};
 use crate::request_target::RequestTarget;
-use crate::response_meta::response_meta;
+use crate::response_meta::{add_warnings, response_meta};
 use crate::response_sink::ResponseSink;
 use crate::shared_parameters::{
     CONNECTION, CONNECTION_ALIAS, CURSOR, CURSORS, EXPAND, EXPAND_LIMIT, FIELDS, FILTER, LIMIT,
-    MAX_CURSOR_BYTES, PREVIEW, PREVIEW_BYTES, VIEW,
+    MAX_CURSOR_BYTES, OR, PREVIEW, PREVIEW_BYTES, VIEW,
 };
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
@@ -57,6 +58,7 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
         EXPAND,
         EXPAND_LIMIT,
         FILTER,
+        OR,
         Parameter::optional(
             CHANGES_SINCE,
             ParameterType::Text { max_bytes: MAX_CURSOR_BYTES },
@@ -83,10 +85,15 @@ fn list_records(
     out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let view = context.view;
-    let sources = view.sources_of(&target.stream, requested_connection(parameters)?)?;
+    let connection = requested_connection(parameters)?;
+    let is_of_changes = changes::is_requested(context, parameters);
+    let sources = match is_of_changes {
+        true => view.changed_sources_of(&target.stream, connection)?,
+        false => view.sources_of(&target.stream, connection)?,
+    };
     related::refuse_owner_parameters(context, parameters)?;
     let limits = PreviewLimits::parse(parameters)?;
-    if changes::is_requested(context, parameters) {
+    if is_of_changes {
         return changes::list_changes(context, &sources, target, (parameters, &limits), out);
     }
     let fields = related::requested_fields(context, &sources, parameters)?;
@@ -127,6 +134,12 @@ fn list_records(
         }
     }
     let mut meta = response_meta(parameters);
+    if after.is_none() {
+        let mut count =
+            |other: &[Condition]| view.count_matching(&sources, other).map(|it| (it, true));
+        let warnings = passed_over::warnings(context, &sources, &conditions, &mut count)?;
+        add_warnings(&mut meta, warnings);
+    }
     if let (Some(meta), Some(count)) = (meta.as_object_mut(), count) {
         meta.insert("count".to_owned(), json!({ "kind": "exact", "value": count }));
     }

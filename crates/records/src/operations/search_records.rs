@@ -32,11 +32,12 @@ use crate::list_response::{
 use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::page_reading::read_hits;
 use crate::parameters::{Parameter, ParameterType, Parameters};
+use crate::passed_over;
 use crate::request_target::RequestTarget;
-use crate::response_meta::response_meta;
+use crate::response_meta::{add_warnings, response_meta};
 use crate::response_sink::ResponseSink;
 use crate::search_query::{QUERY_TEXT, broad_terms, parse_query, query_text, query_warnings};
-use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, CURSOR, CURSORS, FILTER, LIMIT};
+use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, CURSOR, CURSORS, FILTER, LIMIT, OR};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     about: "The records in which all words of `q` occur, and where in them.",
@@ -60,6 +61,7 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
             "Only these streams; the default is all streams.",
         ),
         FILTER,
+        OR,
         CONNECTION,
         CONNECTION_ALIAS,
     ],
@@ -153,6 +155,21 @@ fn search_within(
     let mut meta = response_meta(parameters);
     add_total(&mut meta, total);
     add_search_meta(&mut meta, &query, sources.len(), page.is_truncated);
+    if after.is_none() {
+        let mut count = |other: &[Condition]| {
+            // Most fields have no such value, which is found without looking for words.
+            if view.count_matching(&sources, other)? == 0 {
+                return Ok((0, true));
+            }
+            let search = RecordSearchQuery { conditions: other, ..search };
+            Ok(match count_matches(context, &sources, search, &|| out.is_closed())? {
+                MatchTotal::Exactly(count) => (u64::from(count), true),
+                MatchTotal::AtLeast(count) => (u64::from(count), false),
+            })
+        };
+        let warnings = passed_over::warnings(context, &sources, &conditions, &mut count)?;
+        add_warnings(&mut meta, warnings);
+    }
     if page.hits.is_empty() && after.is_none() {
         add_term_counts(context, &mut meta, &sources, &conditions, &query)?;
     }

@@ -27,6 +27,7 @@ mod forged_requests;
 mod hidden_data;
 mod invalid_grants;
 mod oracle_answers;
+mod removals;
 mod round_trips;
 mod search_texts;
 #[expect(dead_code, reason = "some helpers serve the tests of the ladder alone")]

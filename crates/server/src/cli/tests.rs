@@ -34,7 +34,8 @@ fn every_command_has_help() {
     insta::assert_snapshot!("help", help(""));
     let commands = "serve, stdio, gateway, mcp, note, note outline, search, token, token list, update, \
          token revoke, connect, disconnect, doctor, service, service install, service logs, \
-         completions, import, connections, streams, records, records show, declare, export, \
+         completions, import, connections, streams, records, records show, \
+         records remove, records removed, records restore, records purge, declare, export, \
          backup, restore-backup, migrate-store, grant, grant create, grant list, grant show, grant revoke, \
          audit, audit verify, activity, history, show, diff, restore, undo, space, space adopt, sign-in, client, \
          client list, client show, client add, client end, owner, owner password, \

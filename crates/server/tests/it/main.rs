@@ -81,6 +81,7 @@ mod records_imports;
 mod records_interop;
 mod records_kit;
 mod records_owner;
+mod records_removal;
 mod records_search;
 mod shared_database;
 mod sign_in;

@@ -41,6 +41,8 @@ CREATE TABLE streams (
     declaration bytea NOT NULL,
     terms bytea NOT NULL,
     revision bigint NOT NULL,
+    -- Why nobody sees the stream, as JSON: it was removed, or it holds records that were.
+    removed bytea,
     PRIMARY KEY (tenant, id),
     UNIQUE (tenant, name, connection),
     FOREIGN KEY (tenant, connection) REFERENCES connections (tenant, id)

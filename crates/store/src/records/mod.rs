@@ -21,6 +21,7 @@ mod grants;
 mod model;
 mod port;
 mod postgresql;
+mod removal;
 mod rows;
 pub(crate) mod seal;
 mod search;
@@ -38,6 +39,7 @@ pub use model::{
     IncomingRecord, LastRecord, RecordRow, RecordSource, RecordsError, SortOrder, StoredBlob,
     StreamedField, TargetStream, TextSource, UpsertOutcome, WriteRefusal,
 };
+pub use removal::{KeptRemoval, RemovalId, RemovedStream};
 pub use search::{
     EXCERPT_BEFORE, EXCERPT_CHARS, FieldMatch, MAX_RANKED, RecordHit, RecordSearchPage,
     RecordSearchQuery, SearchOrder,
@@ -50,3 +52,4 @@ pub use view::{
 };
 pub use write::WriteBatch;
 pub use write::prepared::{PreparedRecord, RecordPreparer};
+pub use write::removal::RestoreStep;

@@ -12,6 +12,7 @@ mod list_walk;
 mod matching_rows;
 mod read_ahead;
 mod references;
+mod removals;
 mod values;
 
 use std::cell::RefCell;
@@ -140,7 +141,30 @@ impl<'c> RecordsView<'c> {
         stream: &str,
         connection: Option<&str>,
     ) -> Result<Vec<RecordSource>, Problem> {
-        let rows = self.snapshot.streams(Some(stream))?;
+        self.sources_among(self.snapshot.streams(Some(stream))?, stream, connection)
+    }
+
+    /// Returns the sources of one stream that changes are listed of: those of
+    /// [`RecordsView::sources_of`], and those that were removed, whose records count as deleted.
+    ///
+    /// # Errors
+    /// The errors of [`RecordsView::sources_of`].
+    pub fn changed_sources_of(
+        &self,
+        stream: &str,
+        connection: Option<&str>,
+    ) -> Result<Vec<RecordSource>, Problem> {
+        let mut rows = self.snapshot.streams(Some(stream))?;
+        rows.extend(self.snapshot.removed_streams(stream)?);
+        self.sources_among(rows, stream, connection)
+    }
+
+    fn sources_among(
+        &self,
+        rows: Vec<StreamRow>,
+        stream: &str,
+        connection: Option<&str>,
+    ) -> Result<Vec<RecordSource>, Problem> {
         let mut sources = self.granted(rows);
         sources.retain(|source| connection.is_none_or(|name| source.connection.as_str() == name));
         sources.sort_by(|a, b| a.connection.cmp(&b.connection));
@@ -313,7 +337,7 @@ impl<'c> RecordsView<'c> {
         self.snapshot.in_ingest_order(sources, after.map_or(0, |row| row.number), limit)
     }
 
-    fn require_owner(&self) -> Result<(), Problem> {
+    pub(super) fn require_owner(&self) -> Result<(), Problem> {
         match self.authority {
             Authority::Owner => Ok(()),
             Authority::Client { .. } => {

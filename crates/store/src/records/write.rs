@@ -38,6 +38,7 @@ mod index;
 mod long_texts;
 pub(super) mod prepared;
 pub(super) mod redeclare;
+pub(super) mod removal;
 
 /// A transaction that writes records, blobs, declarations and grants, all or nothing.
 ///
@@ -90,6 +91,7 @@ impl<'t> WriteBatch<'t> {
         let field_indexes = FieldIndexes::new(run_records);
         let mut batch = WriteBatch { field_indexes, ..WriteBatch::new(rows, now) };
         let done = write(&mut batch)?;
+        batch.continue_removals()?;
         batch.field_indexes.finish(rows)?;
         batch.expire_states()?;
         batch.drop_unused_blobs()?;
@@ -114,7 +116,8 @@ impl<'t> WriteBatch<'t> {
         Ok(TargetStream { id, declaration, indexed, tags })
     }
 
-    /// Declares a new stream of a connection.
+    /// Declares a new stream of a connection. If one of this name was removed, no grant of it
+    /// covers the new one.
     pub fn declare(
         &mut self,
         connection: &SourceName,
@@ -122,9 +125,17 @@ impl<'t> WriteBatch<'t> {
         declaration: &str,
         indexed: &IndexedFields,
     ) -> Result<TargetStream, Problem> {
-        let json = serde_json::to_string(indexed).unwrap_or_default();
-        let (connection, stream) = (connection.as_str(), stream.as_str());
-        let id = self.rows.insert_stream(connection, stream, declaration, &json)?;
+        let id = match self.take_over_removed(connection, stream)? {
+            Some(removed) => {
+                self.declare_over(removed, declaration, indexed)?;
+                removed
+            }
+            None => {
+                let json = serde_json::to_string(indexed).unwrap_or_default();
+                let (connection, stream) = (connection.as_str(), stream.as_str());
+                self.rows.insert_stream(connection, stream, declaration, &json)?
+            }
+        };
         self.field_indexes.declare(self.rows, id, declaration)?;
         let tags = self.tags(id, indexed)?;
         let (declaration, indexed) = (declaration.to_owned(), indexed.clone());

@@ -18,6 +18,9 @@ pub struct DeclaredField {
     /// The format of the field's strings; absent if the field may hold other types than strings and
     /// null.
     pub format: Option<StringFormat>,
+    /// The types of the members, if the field holds lists of texts, numbers or booleans, and only
+    /// lists; otherwise empty.
+    pub members: TypeSet,
     /// Whether the field's strings are bytes in base64: the schema's `contentEncoding` is `base64`
     /// or `base64url`.
     pub binary: bool,
@@ -40,6 +43,16 @@ impl DeclaredField {
     /// Whether requests may compute any aggregate over the field.
     pub fn is_aggregatable(&self) -> bool {
         !self.aggregations.is_empty()
+    }
+
+    /// Whether the field holds lists whose members can be compared and counted.
+    pub fn is_list(&self) -> bool {
+        self.members.is_scalar()
+    }
+
+    /// Whether a value of the field, or a member of its list, can be compared and counted.
+    pub fn is_comparable(&self) -> bool {
+        self.types.is_scalar() || self.is_list()
     }
 
     /// Whether the field holds only numbers and null.
@@ -195,6 +208,7 @@ pub(super) fn parse_fields(
             name,
             types,
             format,
+            members: members_of(types, property.value),
             binary: is_binary(property.value),
             filterable: false,
             operators: Vec::new(),
@@ -203,6 +217,14 @@ pub(super) fn parse_fields(
         });
     }
     Ok(fields)
+}
+
+/// Returns the types of the members of a list, as the schema of a property has them.
+fn members_of(types: TypeSet, property: Option<&Json>) -> TypeSet {
+    let items = property.and_then(|property| property.get("items"));
+    let items = items.filter(|_| types.are_only(&[JsonType::Array]));
+    let members = items.and_then(|items| type_set::parse_property(items).ok());
+    members.map(|(members, _)| members).filter(|members| members.is_scalar()).unwrap_or_default()
 }
 
 /// Whether the schema of a property says that its strings are base64 (RFC 4648).

@@ -12,6 +12,8 @@ use super::type_set::JsonType;
 #[derive(Clone, Copy)]
 pub(super) enum FieldRequirement {
     Scalar,
+    /// A scalar, or a list of them.
+    Comparable,
     Text,
     Time,
     Number,
@@ -23,6 +25,9 @@ impl FieldRequirement {
         let scalar = field.types.is_scalar();
         let (fits, needed) = match self {
             Self::Scalar => (scalar, "hold neither arrays nor objects"),
+            Self::Comparable => {
+                (field.is_comparable(), "hold neither arrays of other things nor objects")
+            }
             Self::Text => (field.types.contains(JsonType::String), "hold strings"),
             Self::Time => {
                 (field.format.is_some(), "hold strings of the format `date` or `date-time`")

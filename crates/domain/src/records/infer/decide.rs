@@ -5,8 +5,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{FieldStatistics, Inference, InferredDeclaration, KeyChoice, MAX_FIELDS};
 use crate::records::declaration::{
-    BadDeclaration, Declaration, JsonType, RangeOperator, StringFormat,
+    BadDeclaration, Declaration, JsonType, RangeOperator, StringFormat, TypeSet,
 };
+use crate::records::unix_time::{self, UnixUnit};
 use crate::unseen::shown_start;
 
 /// Usual names of the field that orders the records, the likeliest first. They are separated by
@@ -76,18 +77,29 @@ pub(super) fn decide(
         }
         members.insert("query".to_owned(), query);
     }
+    let units: Vec<(&str, UnixUnit)> =
+        inference.seen.iter().filter_map(|seen| Some((seen.name.as_str(), seen.unit?))).collect();
+    unix_time::remember(&mut declaration, &units);
+    reasons.extend(units.iter().map(|(name, unit)| {
+        format!("`{}` holds {} since 1970, which are stored as times", printable(name), unit.name())
+    }));
     Ok(InferredDeclaration { declaration: Declaration::parse(&declaration)?, reasons })
 }
 
 fn property(seen: &FieldStatistics) -> Json {
-    let mut names = seen.types().iter().map(JsonType::name);
-    let kind: Json = match (names.next(), names.next()) {
+    let kind = type_json(seen.types());
+    match (seen.format(), seen.list_members()) {
+        (Some(format), _) => json!({ "type": kind, "format": format.name() }),
+        (None, Some(members)) => json!({ "type": kind, "items": { "type": type_json(members) } }),
+        (None, None) => json!({ "type": kind }),
+    }
+}
+
+fn type_json(types: TypeSet) -> Json {
+    let mut names = types.iter().map(JsonType::name);
+    match (names.next(), names.next()) {
         (Some(only), None) => only.into(),
-        _ => seen.types().iter().map(|kind| Json::from(kind.name())).collect(),
-    };
-    match seen.format() {
-        Some(format) => json!({ "type": kind, "format": format.name() }),
-        None => json!({ "type": kind }),
+        _ => types.iter().map(|kind| Json::from(kind.name())).collect(),
     }
 }
 
@@ -156,7 +168,9 @@ fn query(inference: &Inference, reasons: &mut Vec<String>) -> Json {
     let ordered = which(&|seen| number(seen) || seen.format().is_some());
     let texts = which(&|seen| seen.types().contains(JsonType::String) && seen.format().is_none());
     let scalars = which(&|seen| seen.types.is_scalar());
-    let others = which(&|seen| !seen.types.is_scalar());
+    let lists = which(&|seen| seen.list_members().is_some());
+    let comparable = which(&FieldStatistics::is_comparable);
+    let others = which(&|seen| !seen.is_comparable());
     let mut say = |names: &[&str], what: &str| {
         if !names.is_empty() {
             reasons.push(format!("{} {what}", list(names.iter().copied())));
@@ -166,7 +180,8 @@ fn query(inference: &Inference, reasons: &mut Vec<String>) -> Json {
     say(&ordered, "can be filtered by range: it has numbers or dates");
     say(&numbers, "can be added up: it has numbers");
     say(&scalars, "can be filtered and counted by value");
-    say(&others, "can be read and not filtered: there are lists or objects in it");
+    say(&lists, "can be filtered and counted by the members of its lists");
+    say(&others, "can be read and not filtered: there are objects or mixed lists in it");
     let mixed = which(&|seen| seen.others() > 0);
     say(&mixed, "also has values that do not fit, which are stored as they are and named in sums");
     let operators: Vec<&str> = RangeOperator::ALL.into_iter().map(RangeOperator::name).collect();
@@ -177,7 +192,7 @@ fn query(inference: &Inference, reasons: &mut Vec<String>) -> Json {
         "search": { "lexical_fields": texts },
         "aggregations": {
             "count": true, "sum": numbers, "min": ordered, "max": ordered,
-            "group_by": scalars, "group_by_time": times, "count_distinct": scalars,
+            "group_by": comparable, "group_by_time": times, "count_distinct": comparable,
         },
     })
 }

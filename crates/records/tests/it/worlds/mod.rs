@@ -333,8 +333,24 @@ pub(crate) fn draw(
                     _ => pick(chance, SHORTS).to_owned(),
                 },
             };
-            match chance.below(10) {
+            // A member of a list.
+            let value = match serde_json::from_str::<Vec<serde_json::Value>>(&value) {
+                Ok(all) if !all.is_empty() && chance.happens(80) => {
+                    let member = some(chance, &all);
+                    member.as_str().map_or_else(|| member.to_string(), str::to_owned)
+                }
+                _ => value,
+            };
+            match chance.below(12) {
                 0..4 => pairs.push((format!("filter[{field}]"), value)),
+                10..12 => {
+                    let number = chance.below(3);
+                    let range = if chance.happens(50) { "" } else { "[gte]" };
+                    pairs.push((format!("or[{number}][{field}]{range}"), value));
+                    let other = name(chance);
+                    let value = pick(chance, SHORTS).to_owned();
+                    pairs.push((format!("or[1][{other}]"), value));
+                }
                 4 => {
                     let wanted = pick(chance, &["true", "false", "false", "no"]);
                     pairs.push((format!("filter[{field}][exists]"), wanted.to_owned()));

@@ -64,13 +64,14 @@ pub(crate) enum Flavour {
     Long,
     Binary,
     Nested,
+    List,
     Flag,
     Any,
 }
 
 /// The fields that there can be.
 pub(crate) static FIELDS: LazyLock<Vec<(String, Flavour)>> = LazyLock::new(|| {
-    use Flavour::{Any, Binary, Flag, Long, Nested, Number, Short, Time};
+    use Flavour::{Any, Binary, Flag, List, Long, Nested, Number, Short, Time};
     [
         ("id", Short),
         ("at", Time),
@@ -83,6 +84,7 @@ pub(crate) static FIELDS: LazyLock<Vec<(String, Flavour)>> = LazyLock::new(|| {
         ("naïve 🙂", Time),
         ("raw", Binary),
         ("nested", Nested),
+        ("tags", List),
         ("c,d", Short),
         ("flag", Flag),
         ("k", Number),
@@ -201,14 +203,28 @@ fn nested(chance: &mut Chance) -> String {
     .to_owned()
 }
 
+fn list(chance: &mut Chance) -> String {
+    if chance.happens(5) {
+        return json!(vec!["a"; some(chance, &[255, 256, 257])]).to_string();
+    }
+    let member = |chance: &mut Chance| match chance.below(8) {
+        0 => json!(1),
+        1 => json!(2.5),
+        2 => some(chance, &[Json::Null, json!(true), json!(["a"])]),
+        _ => pick(chance, SHORTS).into(),
+    };
+    let count = chance.below(4);
+    Json::from_iter((0..count).map(|_| member(chance))).to_string()
+}
+
 pub(crate) fn value(chance: &mut Chance, flavour: Flavour) -> FieldValue {
     if chance.happens(6) {
         return FieldValue::Null;
     }
     match flavour {
         Flavour::Any => {
-            use Flavour::{Binary, Flag, Long, Nested, Number, Short, Time};
-            let flavour = some(chance, &[Short, Time, Number, Long, Binary, Nested, Flag]);
+            use Flavour::{Binary, Flag, List, Long, Nested, Number, Short, Time};
+            let flavour = some(chance, &[Short, Time, Number, Long, Binary, Nested, List, Flag]);
             value(chance, flavour)
         }
         _ if chance.happens(8) => value(chance, Flavour::Any),
@@ -224,6 +240,7 @@ pub(crate) fn value(chance: &mut Chance, flavour: Flavour) -> FieldValue {
         Flavour::Long => FieldValue::Text(pick(chance, SHORTS).to_owned()),
         Flavour::Binary => FieldValue::Text(binary(chance)),
         Flavour::Nested => FieldValue::Json(nested(chance)),
+        Flavour::List => FieldValue::Json(list(chance)),
         Flavour::Flag => FieldValue::Bool(chance.happens(50)),
     }
 }
@@ -273,6 +290,26 @@ impl FieldDecl {
         TYPES.iter().copied().filter(|kind| named.contains(kind)).collect()
     }
 
+    /// The types of the members of a list; none if the field holds other values too.
+    pub(crate) fn member_types(&self) -> Vec<&'static str> {
+        let items = &self.schema["items"]["type"];
+        let named: Vec<&str> = match items {
+            Json::String(kind) => vec![kind],
+            Json::Array(kinds) => kinds.iter().filter_map(Json::as_str).collect(),
+            _ => Vec::new(),
+        };
+        TYPES.iter().copied().filter(|kind| named.contains(kind)).collect()
+    }
+
+    pub(crate) fn is_list(&self) -> bool {
+        !self.member_types().is_empty()
+    }
+
+    /// Whether values or members can be compared.
+    pub(crate) fn is_comparable(&self) -> bool {
+        self.is_scalar() || self.is_list()
+    }
+
     pub(crate) fn is_scalar(&self) -> bool {
         !self.types().iter().any(|kind| matches!(*kind, "array" | "object"))
     }
@@ -314,7 +351,7 @@ impl Decl {
     }
 
     pub(crate) fn exact(&self, field: &FieldDecl) -> bool {
-        if self.exact_given { field.exact } else { field.is_scalar() }
+        if self.exact_given { field.exact } else { field.is_comparable() }
     }
 
     pub(crate) fn to_json(&self) -> Json {
@@ -419,6 +456,13 @@ pub(crate) fn field_decl(chance: &mut Chance, name: &str, flavour: Flavour) -> F
             ],
         ),
         Flavour::Nested => some(chance, &[json!({ "type": ["array", "object"] }), json!({})]),
+        Flavour::List => some(
+            chance,
+            &[
+                json!({ "type": "array", "items": { "type": "string" } }),
+                json!({ "type": ["array", "null"], "items": { "type": ["string", "number"] } }),
+            ],
+        ),
         Flavour::Flag => json!({ "type": "boolean" }),
         Flavour::Binary => some(
             chance,
@@ -441,7 +485,7 @@ pub(crate) fn field_decl(chance: &mut Chance, name: &str, flavour: Flavour) -> F
         lexical: false,
         aggregations: Vec::new(),
     };
-    field.exact = field.is_scalar() && chance.happens(70);
+    field.exact = field.is_comparable() && chance.happens(70);
     if field.is_time() || field.is_number() {
         field.ops = OPS.iter().filter(|_| chance.happens(70)).map(|op| (*op).to_owned()).collect();
     }
@@ -450,7 +494,7 @@ pub(crate) fn field_decl(chance: &mut Chance, name: &str, flavour: Flavour) -> F
         "sum" => field.is_number(),
         "min" | "max" => field.is_number() || field.is_time(),
         "group_by_time" => field.is_time(),
-        _ => field.is_scalar(),
+        _ => field.is_comparable(),
     };
     field.aggregations = AGGREGATIONS
         .iter()

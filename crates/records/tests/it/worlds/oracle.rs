@@ -125,6 +125,7 @@ pub(crate) fn takes(operation: &str) -> Option<Vec<(&'static str, Takes)>> {
             ("expand_limit", Limits),
             ("fields", Names),
             ("filter", Conditions),
+            ("or", Conditions),
             ("changes_since", Text(4096)),
         ])),
         "search" => all.extend([
@@ -135,6 +136,7 @@ pub(crate) fn takes(operation: &str) -> Option<Vec<(&'static str, Takes)>> {
             ("cursors", Word(&["page", "each"])),
             ("streams", Names),
             ("filter", Conditions),
+            ("or", Conditions),
         ]),
         "aggregateRecords" => all.extend(super::oracle_aggregate::takes()),
         "getRecord" => {
@@ -163,15 +165,16 @@ pub(crate) fn takes(operation: &str) -> Option<Vec<(&'static str, Takes)>> {
     Some(all)
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Params {
     texts: BTreeMap<String, String>,
     numbers: BTreeMap<String, u64>,
     pub(crate) names: BTreeMap<String, Vec<String>>,
     pub(crate) limits: BTreeMap<String, u64>,
-    conditions: Vec<(String, Option<&'static str>, String)>,
+    /// Of which alternative each is, its field, operator and value.
+    conditions: Vec<(Option<u8>, String, Option<&'static str>, String)>,
     /// The values of each `in`.
-    choices: BTreeMap<String, Vec<String>>,
+    choices: BTreeMap<(Option<u8>, String), Vec<String>>,
     warnings: Vec<Json>,
 }
 
@@ -253,8 +256,19 @@ impl Params {
                     }
                 }
                 Takes::Conditions => {
-                    let inside =
-                        key.strip_prefix("filter[").and_then(|rest| rest.strip_suffix(']'));
+                    let (number, rest) = match key.strip_prefix("or[") {
+                        None => (None, key.strip_prefix("filter")),
+                        Some(rest) => {
+                            let Some((number, rest)) = rest.split_once(']') else {
+                                return Err(INVALID);
+                            };
+                            let known = (0..16).find(|known: &u8| known.to_string() == number);
+                            (Some(known.ok_or(INVALID)?), Some(rest))
+                        }
+                    };
+                    let inside = rest
+                        .and_then(|rest| rest.strip_prefix('['))
+                        .and_then(|rest| rest.strip_suffix(']'));
                     let Some(inside) = inside else { return Err(INVALID) };
                     let known = OPS.iter().chain(&["in", "exists"]);
                     let op = known.into_iter().find(|op| inside.ends_with(&format!("][{op}")));
@@ -268,12 +282,15 @@ impl Params {
                         return Err(INVALID);
                     }
                     if is_choice {
-                        this.choices.entry(field.clone()).or_default().push(value.clone());
+                        this.choices
+                            .entry((number, field.clone()))
+                            .or_default()
+                            .push(value.clone());
                         if once {
                             continue;
                         }
                     }
-                    this.conditions.push((field, op.copied(), value.clone()));
+                    this.conditions.push((number, field, op.copied(), value.clone()));
                 }
                 _ => return Err(INVALID),
             }
@@ -308,6 +325,12 @@ impl Params {
     pub(crate) fn meta(&self) -> J {
         J::of(&json!({ "warnings": self.warnings }))
     }
+}
+
+pub(crate) fn add_warnings(meta: &mut J, more: Vec<J>) {
+    let J::Arr(mut warnings) = meta.take("warnings") else { panic!() };
+    warnings.extend(more);
+    put(meta, "warnings", J::Arr(warnings));
 }
 
 /// Whether the grant counts at this moment, for this token.
@@ -354,23 +377,34 @@ impl<'a> Seen<'a> {
         records.filter(move |(key, record)| share.is_none_or(|share| share.sees(key, record)))
     }
 
-    /// Whether all conditions hold of a record.
+    /// Whether all conditions hold of a record, and those of one alternative if there are any.
     pub(crate) fn passes(&self, record: &Rec, params: &Params) -> bool {
-        params.conditions.iter().all(|(field, op, value)| {
-            let own = record.field(field);
-            match op {
-                Some("exists") => {
-                    own.is_some_and(|own| *own != FieldValue::Null) == (value == "true")
-                }
-                Some("in") => {
-                    own.is_some_and(|own| params.choices[field].iter().any(|one| is(own, one)))
-                }
-                None => own.is_some_and(|own| is(own, value)),
-                Some(op) => {
-                    own.is_some_and(|own| in_range(own, op, value, self.source.decl.is_time(field)))
-                }
+        let numbers: BTreeSet<Option<u8>> = params.conditions.iter().map(|own| own.0).collect();
+        let all = |number: Option<u8>| {
+            let mut own = params.conditions.iter().filter(|own| own.0 == number);
+            own.all(|condition| self.holds(record, params, condition))
+        };
+        let mut alternatives = numbers.iter().filter(|number| number.is_some()).peekable();
+        all(None) && (alternatives.peek().is_none() || alternatives.any(|number| all(*number)))
+    }
+
+    fn holds(
+        &self,
+        record: &Rec,
+        params: &Params,
+        (number, field, op, value): &(Option<u8>, String, Option<&'static str>, String),
+    ) -> bool {
+        let own = record.field(field);
+        match op {
+            Some("exists") => own.is_some_and(|own| *own != FieldValue::Null) == (value == "true"),
+            Some("in") => own.is_some_and(|own| {
+                params.choices[&(*number, field.clone())].iter().any(|one| is(own, one))
+            }),
+            None => own.is_some_and(|own| is(own, value)),
+            Some(op) => {
+                own.is_some_and(|own| in_range(own, op, value, self.source.decl.is_time(field)))
             }
-        })
+        }
     }
 
     fn fields(&self) -> Vec<&'a FieldDecl> {
@@ -679,7 +713,7 @@ impl<'a> Oracle<'a> {
 
     /// That the conditions may be asked.
     pub(crate) fn allowed(&self, sources: &[Seen<'a>], params: &Params) -> Result<(), Refusal> {
-        for (field, op, value) in &params.conditions {
+        for (_, field, op, value) in &params.conditions {
             self.known(sources, field)?;
             let mut kinds = BTreeSet::new();
             for seen in sources {
@@ -702,6 +736,69 @@ impl<'a> Oracle<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What is said of values that the conditions pass over, among some of the records.
+    pub(crate) fn passed_over(
+        &self,
+        sources: &[Seen<'a>],
+        params: &Params,
+        counts: &dyn Fn(&Seen<'a>, &str, &Rec) -> bool,
+    ) -> Vec<J> {
+        let mut found = BTreeSet::new();
+        // It is said on the first page.
+        if params.text("cursor").is_some() {
+            return Vec::new();
+        }
+        for (_, field, op, _) in &params.conditions {
+            let is_time = sources[0].source.decl.is_time(field);
+            let is_list =
+                sources.iter().any(|seen| seen.source.decl.field(field).unwrap().is_list());
+            match op {
+                Some("exists") => {}
+                Some("in") | None if is_list => drop(found.insert((field.clone(), 2))),
+                Some("in") | None => {}
+                Some(_) => drop(found.insert((field.clone(), i32::from(is_time)))),
+            }
+        }
+        let mut warnings = Vec::new();
+        for (field, kind) in found {
+            let with_field: BTreeSet<Option<u8>> =
+                params.conditions.iter().filter(|own| own.1 == field).map(|own| own.0).collect();
+            let mut others = params.clone();
+            let is_dropped = with_field.iter().any(Option::is_some);
+            others.conditions.retain(|own| own.1 != field && !(is_dropped && own.0.is_some()));
+            let records = sources.iter().flat_map(|seen| {
+                seen.records().filter(|(key, record)| {
+                    let own = record.field(&field).filter(|own| **own != FieldValue::Null);
+                    let is_passed = own.is_some_and(|own| match kind {
+                        0 => !matches!(own, FieldValue::Number(_)),
+                        1 => !matches!(own, FieldValue::Text(text) if time_of_text(text).is_some()),
+                        _ => matches!(own, FieldValue::Json(json) if json.len() > 1024),
+                    });
+                    is_passed && seen.passes(record, &others) && counts(seen, key, record)
+                })
+            });
+            let count = records.count();
+            let message = match kind {
+                0 => format!(
+                    "`{field}` is not a number in {count} record(s), which the filter passes over"
+                ),
+                1 => format!(
+                    "`{field}` is not a time in {count} record(s), which the filter passes over"
+                ),
+                _ => format!(
+                    "`{field}` is longer than 1024 bytes in {count} record(s), and a filter does not look into such a list"
+                ),
+            };
+            if count > 0 {
+                warnings.push(J::of(&json!({
+                    "code": "values_passed_over", "param": "filter", "message": message,
+                    "detail": { "field": field, "records": count },
+                })));
+            }
+        }
+        warnings
     }
 
     fn list(&self, request: &OperationRequest, params: &Params) -> Result<List, Refusal> {
@@ -740,6 +837,7 @@ impl<'a> Oracle<'a> {
         }
         let limit = params.number("limit").unwrap_or(25) as usize;
         let mut meta = params.meta();
+        add_warnings(&mut meta, self.passed_over(&sources, params, &|_, _, _| true));
         if params.text("count").is_some_and(|count| count != "none") {
             put(&mut meta, "count", J::of(&json!({ "kind": "exact", "value": rows.len() })));
         }
@@ -1077,12 +1175,29 @@ pub(crate) fn compare(a: &Option<Place>, b: &Option<Place>) -> Ordering {
 
 fn is(value: &FieldValue, wanted: &str) -> bool {
     match value {
-        FieldValue::Json(_) => false,
+        FieldValue::Json(_) => members(value).iter().any(|member| is(member, wanted)),
         FieldValue::Number(digits) => {
             **digits == *wanted || compare_numbers(digits, wanted) == Some(Ordering::Equal)
         }
         other => text_of(other) == wanted,
     }
+}
+
+/// The members of a list that is not kept in pieces, as far as they are no lists and objects.
+pub(crate) fn members(value: &FieldValue) -> Vec<FieldValue> {
+    let FieldValue::Json(json) = value else { return Vec::new() };
+    if json.len() > 1024 || !json.starts_with('[') {
+        return Vec::new();
+    }
+    let Ok(all) = serde_json::from_str::<Vec<Json>>(json) else { return Vec::new() };
+    let scalar = |member: Json| match member {
+        Json::Null => Some(FieldValue::Null),
+        Json::Bool(value) => Some(FieldValue::Bool(value)),
+        Json::Number(number) => Some(FieldValue::Number(number.to_string().into())),
+        Json::String(text) => Some(FieldValue::Text(text)),
+        Json::Array(_) | Json::Object(_) => None,
+    };
+    all.into_iter().filter_map(scalar).collect()
 }
 
 fn in_range(value: &FieldValue, op: &str, bound: &str, is_time: bool) -> bool {

@@ -9,10 +9,10 @@ use stile_testkit::chance::Chance;
 
 use super::OperationRequest;
 use super::json::J;
-use super::model::{FIELDS, FieldDecl, Share, Source, pick, some, time_of_text};
+use super::model::{FIELDS, FieldDecl, Rec, Share, Source, pick, some, time_of_text};
 use super::oracle::{
-    Answer, CURSOR, INVALID, Oracle, Params, Refusal, Seen, Takes, compare_numbers, digest_of,
-    occurs, put, text_of, word_warnings,
+    Answer, CURSOR, INVALID, Oracle, Params, Refusal, Seen, Takes, add_warnings, compare_numbers,
+    digest_of, members, occurs, put, text_of, word_warnings,
 };
 
 const METRICS: &[&str] = &["count", "sum", "avg", "min", "max", "count_distinct"];
@@ -37,6 +37,7 @@ pub(crate) fn takes() -> Vec<(&'static str, Takes)> {
         ("cursor", Text(4096)),
         ("cursors", Word(&["page", "each"])),
         ("filter", Conditions),
+        ("or", Conditions),
     ]
 }
 
@@ -137,7 +138,7 @@ impl Groups {
 
 /// One record of an aggregation: its measured value and what it is grouped by.
 struct Row {
-    value: Option<FieldValue>,
+    values: Vec<FieldValue>,
     keys: Vec<Counted>,
 }
 
@@ -181,34 +182,45 @@ impl Oracle<'_> {
             return Err(CURSOR);
         }
         let mut left_out = vec![Vec::new(); 1 + by_value.len() + 1];
-        let mut rows = Vec::new();
+        let (mut rows, mut records) = (Vec::new(), 0);
         for seen in &sources {
             for (key, record) in seen.records().filter(|(_, record)| seen.passes(record, params)) {
                 if query.as_ref().is_some_and(|query| !occurs(seen, key, record, query)) {
                     continue;
                 }
-                let typed = |name: &str| value(seen, name, record.field(name));
-                let measured =
-                    field.and_then(typed).filter(|own| measures(metric, time == Some(true), own));
-                let mut keys: Vec<Counted> =
-                    by_value.iter().map(|name| counted(typed(name).as_ref())).collect();
+                records += 1;
+                let typed = |name: &str| values(seen, name, record.field(name));
+                let mut measured = field.map(typed).unwrap_or_default();
+                measured.retain(|own| measures(metric, time == Some(true), own));
+                let mut keys: Vec<Vec<Counted>> =
+                    by_value.iter().map(|name| all_counted(&typed(name))).collect();
                 if let (Some(name), Some(zone), Some(part)) = (by_time, &zone, part) {
-                    keys.push(zone.counted(typed(name).as_ref(), part));
+                    let own = record.field(name).filter(|own| matches!(own, FieldValue::Text(_)));
+                    keys.push(vec![zone.counted(own, part)]);
                 }
                 let mut miss = |at: usize, name: &str, is_used: bool| {
+                    let is_empty = |own: &FieldValue| {
+                        let is_list = seen.source.decl.field(name).unwrap().is_list();
+                        is_list
+                            && matches!(own, FieldValue::Json(json) if
+                            json.len() <= 1024 && json.starts_with('[') && is_of_nulls(json))
+                    };
+                    let own = record.field(name);
                     if let Some(own) =
-                        record.field(name).filter(|own| !is_used && **own != FieldValue::Null)
+                        own.filter(|own| !is_used && **own != FieldValue::Null && !is_empty(own))
                     {
                         left_out[at].push(own.clone());
                     }
                 };
                 if let Some(name) = field {
-                    miss(0, name, measured.is_some());
+                    miss(0, name, !measured.is_empty());
                 }
                 for (at, (name, key)) in by_value.iter().chain(&by_time).zip(&keys).enumerate() {
-                    miss(1 + at, name, *key != Counted::None);
+                    miss(1 + at, name, *key != [Counted::None]);
                 }
-                rows.push(Row { value: measured, keys });
+                for keys in combinations(&keys) {
+                    rows.push(Row { values: measured.clone(), keys });
+                }
             }
         }
         let by = match by_value.as_slice() {
@@ -218,12 +230,16 @@ impl Oracle<'_> {
         };
         let mut told = J::of(&json!({
             "object": "aggregation", "stream": request.stream, "metric": metric, "field": field,
-            "filtered_record_count": rows.len(), "approximate": false, "group_by": by, "group_by_time": by_time,
+            "filtered_record_count": records, "approximate": false, "group_by": by, "group_by_time": by_time,
             "granularity": part, "time_zone": zone.as_ref().map(|zone| zone.name),
         }));
         let mut meta = params.meta();
+        add_warnings(&mut meta, query.iter().flat_map(word_warnings).collect());
+        let is_counted = |seen: &Seen<'_>, key: &str, record: &Rec| {
+            query.as_ref().is_none_or(|query| occurs(seen, key, record, query))
+        };
+        add_warnings(&mut meta, self.passed_over(&sources, params, &is_counted));
         let J::Arr(mut warnings) = meta.take("warnings") else { panic!() };
-        warnings.extend(query.iter().flat_map(word_warnings));
         let named = field.map(|name| ("field", name, 0)).into_iter();
         let named =
             named.chain(by_value.iter().enumerate().map(|(at, name)| ("group_by", *name, 1 + at)));
@@ -312,7 +328,8 @@ fn measures(metric: &str, time: bool, value: &FieldValue) -> bool {
 
 /// What is computed of some records.
 fn measure(metric: &str, time: bool, rows: &[&Row]) -> Result<J, Refusal> {
-    let values: Vec<Option<FieldValue>> = rows.iter().map(|row| row.value.clone()).collect();
+    let values: Vec<Option<FieldValue>> =
+        rows.iter().flat_map(|row| row.values.iter().cloned().map(Some)).collect();
     Ok(match metric {
         "count" => J::Num(rows.len().to_string()),
         "sum" => J::Num(written_sum(sum(&values)?, 8)),
@@ -360,16 +377,52 @@ fn warning(param: &str, name: &str, part: Option<&str>, values: &[FieldValue]) -
     (count > 0).then(|| J::of(&told))
 }
 
-/// The value of a field, if it is of a declared type.
-fn value(seen: &Seen<'_>, name: &str, value: Option<&FieldValue>) -> Option<FieldValue> {
-    let types = seen.source.decl.field(name).unwrap().types();
-    let fits = match value? {
+/// The value of a field, or the members of a list, as far as they are of a declared type.
+fn values(seen: &Seen<'_>, name: &str, value: Option<&FieldValue>) -> Vec<FieldValue> {
+    let field = seen.source.decl.field(name).unwrap();
+    let types = [field.types(), field.member_types()].concat();
+    let fits = |value: &FieldValue| match value {
         FieldValue::Bool(_) => types.contains(&"boolean"),
         FieldValue::Number(_) => types.contains(&"number") || types.contains(&"integer"),
         FieldValue::Text(_) => types.contains(&"string"),
         FieldValue::Null | FieldValue::Json(_) => false,
     };
-    value.filter(|_| fits).cloned()
+    let all = match value {
+        Some(list @ FieldValue::Json(_)) if field.is_list() => members(list),
+        other => other.into_iter().cloned().collect(),
+    };
+    all.into_iter().filter(fits).collect()
+}
+
+/// Whether a list has no members but nulls.
+fn is_of_nulls(json: &str) -> bool {
+    serde_json::from_str::<Vec<Option<serde::de::IgnoredAny>>>(json)
+        .is_ok_and(|members| members.iter().all(Option::is_none))
+}
+
+/// What the values of a field count as, each once.
+fn all_counted(values: &[FieldValue]) -> Vec<Counted> {
+    let mut all: Vec<Counted> = Vec::new();
+    for value in values {
+        let own = counted(Some(value));
+        if !all.contains(&own) {
+            all.push(own);
+        }
+    }
+    if all.is_empty() { vec![Counted::None] } else { all }
+}
+
+/// One of each list, in every way.
+fn combinations(lists: &[Vec<Counted>]) -> Vec<Vec<Counted>> {
+    let mut all = vec![Vec::new()];
+    for list in lists {
+        let with = |before: &Vec<Counted>| {
+            let before = before.clone();
+            list.iter().map(move |one| [before.clone(), vec![one.clone()]].concat())
+        };
+        all = all.iter().flat_map(with).collect();
+    }
+    all
 }
 
 fn counted(value: Option<&FieldValue>) -> Counted {

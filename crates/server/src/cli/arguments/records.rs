@@ -135,7 +135,7 @@ fn reading_arguments() -> [Arg; 9] {
         flag("add_fields", "Add fields that the stream does not declare to its declaration."),
         one("decimal", "MARK", "The decimal mark of CSV. [default: found in its numbers]")
             .value_parser(PossibleValuesParser::new(DECIMALS)),
-        one("dates", "ORDER", "The order of the dates of CSV. [default: found in its dates]")
+        one("dates", "ORDER", "The order of the dates of CSV and chats. [default: found in the dates]")
             .value_parser(PossibleValuesParser::new(DATE_ORDERS)),
         one("delimiter", "CHAR", "What separates the cells of CSV, or `tab`. [default: found]"),
         one("encoding", "NAME", "The encoding of CSV, such as windows-1252. [default: found]"),
@@ -194,9 +194,10 @@ fn streams() -> Command {
 
 fn records() -> Command {
     Command::new("records")
-        .about("Shows a record.")
+        .about("Shows a record, removes records, and brings them back.")
         .subcommand_required(true)
         .disable_help_subcommand(true)
+        .subcommands(removal())
         .subcommand(
             Command::new("show")
                 .about("Prints one record as JSON.")
@@ -206,6 +207,41 @@ fn records() -> Command {
                 .arg(one("preview_chars", "N", "Cut longer values after this many characters."))
                 .after_help("Example:\n  stile records show messages m-17 --preview-chars 200"),
         )
+}
+
+/// Returns the commands about removed records.
+fn removal() -> [Command; 4] {
+    let id = || positional("id", "ID", "The removal, as in `stile records removed`.");
+    [
+        Command::new("remove")
+            .about("Removes a connection, a stream or records. They can be restored for 30 days.")
+            .arg(one("connection", "NAME", "The connection.").required(true))
+            .arg(one("stream", "NAME", "The stream. [default: all streams of the connection]"))
+            .arg(
+                many("record", "KEY", "Remove only this record. May be repeated.")
+                    .requires("stream"),
+            )
+            .arg(flag("purge", "Remove for good at once."))
+            .arg(flag("yes", "Do it. Without this flag the command only shows what it would do."))
+            .arg(json())
+            .after_help(
+                "\
+Grants that name what is removed end, and stay ended. A stream that is made anew under the name is \
+shown by no grant of the old one. Clients that keep a copy are told of the deletions.
+
+Examples:
+  stile records remove --connection bank --stream transactions
+  stile records remove --connection bank --yes
+  stile records remove --connection chat --stream messages --record m-001 --yes",
+            ),
+        Command::new("removed").about("Shows what can be restored.").args([json(), utc()]),
+        Command::new("restore")
+            .about("Brings removed records back. The grants that ended stay ended.")
+            .arg(id())
+            .arg(json())
+            .after_help("Example:\n  stile records restore rm_0123456789ab"),
+        Command::new("purge").about("Deletes removed records for good.").arg(id()),
+    ]
 }
 
 fn declare() -> Command {

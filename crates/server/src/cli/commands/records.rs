@@ -1,5 +1,7 @@
 //! `stile records show`: prints one record, as `/v1` answers it.
 
+mod removal;
+
 use std::io::{self, Write};
 
 use stile_domain::records::request::ReadOperation;
@@ -13,10 +15,12 @@ use crate::cli::flags;
 use crate::cli::invocation::Invocation;
 
 /// Prints the record with the given key.
-pub(super) fn run(
-    Invocation { matches, environment, output, .. }: Invocation<'_>,
-) -> Result<(), Failure> {
-    let Some(("show", matches)) = matches.subcommand() else { return Ok(()) };
+pub(super) fn run(invocation: Invocation<'_>) -> Result<(), Failure> {
+    let Some((name, matches)) = invocation.matches.subcommand() else { return Ok(()) };
+    if name != "show" {
+        return removal::run(name, Invocation { matches, ..invocation });
+    }
+    let Invocation { environment, output, .. } = invocation;
     let owner = owner::open(matches, environment)?;
     let flags = [("connection_id", "connection"), ("preview_chars", "preview_chars")];
     let pairs = flags.into_iter().filter_map(|(parameter, flag)| {

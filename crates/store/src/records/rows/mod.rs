@@ -21,6 +21,6 @@ pub(super) use filter::{FIRST_ROWS, Filter, MOST_ROWS, conditions_json};
 pub(super) use grants::{GrantRows, WriteGrantRows};
 pub(super) use lists::{ListRows, ScanParts, add_start, count_of, each_of_page};
 pub(super) use pieces::{PieceRows, TakeText};
-pub(super) use records::{RecordRows, WriteRecordRows, record_row};
+pub(super) use records::{RecordRows, WholeRecord, WriteRecordRows, record_row};
 pub(super) use streams::{StreamRows, WriteStreamRows};
 pub(super) use transaction::Rows;

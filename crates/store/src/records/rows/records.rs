@@ -18,6 +18,14 @@ pub(in crate::records) type TakeRecord<'t> = &'t mut dyn FnMut(i64, &[u8]);
 /// Takes the number and the granted fields of a record.
 pub(in crate::records) type TakeBytes<'t> = &'t mut dyn FnMut(i64, Vec<u8>);
 
+/// A record with all that its row holds of it.
+pub(in crate::records) struct WholeRecord {
+    pub(in crate::records) record: i64,
+    pub(in crate::records) key: Vec<u8>,
+    pub(in crate::records) emitted: Instant,
+    pub(in crate::records) body: Vec<u8>,
+}
+
 /// Reads records. A question takes a source, and the answer has only what the caller may see of
 /// the source, unless the method says otherwise.
 pub(in crate::records) trait RecordRows: Rows {
@@ -192,6 +200,35 @@ pub(in crate::records) trait WriteRecordRows: Rows {
              ORDER BY key LIMIT $4"
         );
         self.door().all(sql, values![stream, after, limit], |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+
+    /// Returns the next records of a stream after a key, in the order of keys: number, key, time of
+    /// ingest and body.
+    fn whole_records_after(
+        &self,
+        stream: i64,
+        after: &[u8],
+        limit: i64,
+    ) -> Result<Vec<WholeRecord>, Problem> {
+        self.settle()?;
+        let sql = statement!(
+            "SELECT id, key, emitted, body FROM records \
+             WHERE tenant = $1 AND stream = $2 AND key > $3 ORDER BY key LIMIT $4"
+        );
+        self.door().all(sql, values![stream, after, limit], |row| {
+            let (key, emitted) = (row.get(1)?, Instant(row.get(2)?));
+            Ok(WholeRecord { record: row.get(0)?, key, emitted, body: row.get(3)? })
+        })
+    }
+
+    /// Moves records to a stream that orders none.
+    fn move_records(&self, records: &[i64], to: i64) -> Result<(), Problem> {
+        self.settle()?;
+        let sql = statement!(
+            "UPDATE records SET stream = $2, ord = NULL, happened = NULL \
+             WHERE tenant = $1 AND id = ANY($3)"
+        );
+        self.door().execute(sql, values![to, records]).map(drop)
     }
 
     /// Counts the records of a stream after a number.

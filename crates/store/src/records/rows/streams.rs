@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::problem::Problem;
 
 use super::transaction::Rows;
 use crate::records::model::{StreamDeclaration, StreamRow};
+use crate::records::removal::{HiddenReason, HiddenStream};
 use crate::sql::{Row, statement, values};
 
 /// Reads streams.
@@ -17,12 +19,12 @@ pub(in crate::records) trait StreamRows: Rows {
         let named = statement!(
             "SELECT s.id, c.name, s.name, s.declaration, s.revision, s.terms \
              FROM streams s JOIN connections c ON c.tenant = s.tenant AND c.id = s.connection \
-             WHERE s.tenant = $1 AND s.name = $2 ORDER BY s.id"
+             WHERE s.tenant = $1 AND s.name = $2 AND s.removed IS NULL ORDER BY s.id"
         );
         let all = statement!(
             "SELECT s.id, c.name, s.name, s.declaration, s.revision, s.terms \
              FROM streams s JOIN connections c ON c.tenant = s.tenant AND c.id = s.connection \
-             WHERE s.tenant = $1 ORDER BY s.id"
+             WHERE s.tenant = $1 AND s.removed IS NULL ORDER BY s.id"
         );
         match name {
             Some(name) => self.door().all(named, values![name], stream_row),
@@ -35,7 +37,7 @@ pub(in crate::records) trait StreamRows: Rows {
         let sql = statement!(
             "SELECT s.id, s.declaration, s.terms \
              FROM streams s JOIN connections c ON c.tenant = s.tenant AND c.id = s.connection \
-             WHERE s.tenant = $1 AND c.name = $2 AND s.name = $3"
+             WHERE s.tenant = $1 AND c.name = $2 AND s.name = $3 AND s.removed IS NULL"
         );
         self.door().first(sql, values![connection, stream], |row| {
             Ok(StreamDeclaration {
@@ -44,6 +46,45 @@ pub(in crate::records) trait StreamRows: Rows {
                 indexed: row.get(2)?,
             })
         })
+    }
+
+    /// Returns the streams of one name that were removed.
+    fn removed_streams(&self, name: &str) -> Result<Vec<StreamRow>, Problem> {
+        let sql = statement!(
+            "SELECT s.id, c.name, s.name, s.declaration, s.revision, s.terms \
+             FROM streams s JOIN connections c ON c.tenant = s.tenant AND c.id = s.connection \
+             WHERE s.tenant = $1 AND s.name = $2 AND s.removed IS NOT NULL ORDER BY s.id"
+        );
+        self.door().all(sql, values![name], stream_row)
+    }
+
+    /// Returns all streams that nobody sees, each with the reason.
+    fn hidden_streams(&self) -> Result<Vec<HiddenStream>, Problem> {
+        let sql = statement!(
+            "SELECT id, name, connection, removed FROM streams \
+             WHERE tenant = $1 AND removed IS NOT NULL ORDER BY id"
+        );
+        self.door().all(sql, &[], |row| {
+            Ok(HiddenStream {
+                id: row.get(0)?,
+                name: row.get(1)?,
+                connection: row.get(2)?,
+                reason: serde_json::from_str(row.get(3)?).map_err(|_| Problem::Corrupt)?,
+            })
+        })
+    }
+
+    /// Returns the number of a connection.
+    fn connection_number(&self, name: &str) -> Result<Option<i64>, Problem> {
+        let sql = statement!("SELECT id FROM connections WHERE tenant = $1 AND name = $2");
+        self.door().number(sql, values![name])
+    }
+
+    /// Counts the records of a stream, whoever may see it.
+    fn count_records(&self, stream: i64) -> Result<u64, Problem> {
+        let sql = statement!("SELECT count(*) FROM records WHERE tenant = $1 AND stream = $2");
+        let count = self.door().number(sql, values![stream])?.unwrap_or_default();
+        Ok(u64::try_from(count).unwrap_or_default())
     }
 
     /// Returns the declaration of a stream.
@@ -99,13 +140,47 @@ pub(in crate::records) trait WriteStreamRows: StreamRows {
         self.door().number(sql, values)?.ok_or(Problem::Corrupt)
     }
 
-    /// Replaces the declaration of a stream and counts the change.
+    /// Replaces the declaration of a stream and counts the change. A removed stream is there again.
     fn update_stream(&self, stream: i64, declaration: &str, indexed: &str) -> Result<(), Problem> {
         let sql = statement!(
-            "UPDATE streams SET declaration = $3, terms = $4, revision = revision + 1 \
-             WHERE tenant = $1 AND id = $2"
+            "UPDATE streams SET declaration = $3, terms = $4, revision = revision + 1, \
+             removed = NULL WHERE tenant = $1 AND id = $2"
         );
         self.door().execute(sql, values![stream, declaration, indexed]).map(drop)
+    }
+
+    /// Hides a stream, or says anew why it is hidden.
+    fn hide_stream(&self, stream: i64, reason: &HiddenReason) -> Result<(), Problem> {
+        let reason = serde_json::to_string(reason).map_err(|_| Problem::Corrupt)?;
+        let sql = statement!("UPDATE streams SET removed = $3 WHERE tenant = $1 AND id = $2");
+        self.door().execute(sql, values![stream, reason]).map(drop)
+    }
+
+    /// Inserts a hidden stream in the connection of another one. Its name is none that a caller
+    /// could send, and nothing of it is indexed. Returns the number of the stream.
+    fn insert_hidden_stream(
+        &self,
+        beside: i64,
+        name: &str,
+        reason: &HiddenReason,
+    ) -> Result<i64, Problem> {
+        let reason = serde_json::to_string(reason).map_err(|_| Problem::Corrupt)?;
+        let indexed = serde_json::to_string(&IndexedFields::default()).unwrap_or_default();
+        let sql = statement!(
+            "INSERT INTO streams (tenant, id, connection, name, declaration, terms, revision, \
+             removed) SELECT $1, (SELECT coalesce(max(id), 0) + 1 FROM streams WHERE tenant = $1), \
+             connection, $3, $4, $5, 1, $6 FROM streams WHERE tenant = $1 AND id = $2 RETURNING id"
+        );
+        let values = values![beside, name, "{}", indexed, reason];
+        self.door().number(sql, values)?.ok_or(Problem::Corrupt)
+    }
+
+    /// Deletes a stream that has no records, tags and log.
+    fn delete_stream(&self, stream: i64) -> Result<(), Problem> {
+        let sql = statement!("DELETE FROM field_indexes WHERE tenant = $1 AND stream = $2");
+        self.door().execute(sql, values![stream])?;
+        let sql = statement!("DELETE FROM streams WHERE tenant = $1 AND id = $2");
+        self.door().execute(sql, values![stream]).map(drop)
     }
 
     /// Gives a field of a stream a tag, unless the field has one.

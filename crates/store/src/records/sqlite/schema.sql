@@ -10,6 +10,8 @@ CREATE TABLE streams (
     declaration TEXT NOT NULL,
     terms TEXT NOT NULL,
     revision INTEGER NOT NULL,
+    -- Why nobody sees the stream, as JSON: it was removed, or it holds records that were.
+    removed TEXT,
     UNIQUE (name, connection)
 ) STRICT;
 CREATE TABLE records (

@@ -97,7 +97,9 @@ impl MatchingRows {
             };
         }
         let Some(mut candidates) = candidates else { return Ok(None) };
+        // A record with a list may have several values in the ranges.
         candidates.sort_unstable();
+        candidates.dedup();
         let mut rows = match candidates.is_empty() {
             true => Vec::new(),
             false => snapshot.visible_among(source, &candidates, conditions)?,

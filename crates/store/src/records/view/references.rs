@@ -39,7 +39,7 @@ impl RecordsView<'_> {
             }
             let batch = open.len().saturating_mul(limit.saturating_add(1)).min(MOST_ROWS);
             let test = FieldTest::RefersToAny(open);
-            let conditions = [Condition { field: field.to_owned(), test }];
+            let conditions = [Condition::on(field, test)];
             let (order, snapshot) = (SortOrder::Descending, self.snapshot);
             let mut walk = ListWalk::new(snapshot, sources, &conditions, order, position, batch);
             // Records of keys that have enough. If there are many, the walk begins anew without

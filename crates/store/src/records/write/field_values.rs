@@ -15,7 +15,7 @@ use std::ops::Bound;
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::{DamagedBody, RecordBody};
-use stile_domain::records::value_key::{ValueKey, value_fields, value_key};
+use stile_domain::records::value_key::{ValueKey, each_key, value_fields};
 
 use crate::records::field_index::{self, BLOCK_KEYS, FieldIndex, FieldValueKey, FieldValueRow};
 use crate::records::port::RowWriter;
@@ -319,10 +319,13 @@ pub(super) fn value_keys(fields: &[String], body: &[u8]) -> Result<ValueKeys, Da
     for entry in RecordBody::new(body).entries() {
         let entry = entry?;
         let position = fields.iter().zip(0..).find(|(name, _)| *name == entry.name);
-        if let Some((_, field)) = position
-            && let Some(key) = value_key(entry.value)
-        {
-            keys.push((field, key));
+        if let Some((_, field)) = position {
+            let first = keys.len();
+            each_key(entry.value, &mut |key| {
+                if !keys.get(first..).is_some_and(|own| own.contains(&(field, key))) {
+                    keys.push((field, key));
+                }
+            });
         }
     }
     Ok(keys)

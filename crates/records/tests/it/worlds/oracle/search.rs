@@ -11,8 +11,8 @@ use stile_domain::records::tokenizer::{
 use stile_domain::records::value::FieldValue;
 
 use super::{
-    EMITTED, INVALID, J, List, NOT_FOUND, Oracle, Params, Rec, Refusal, Seen, Source, compare,
-    is_binary, place, put, time_of_text,
+    EMITTED, INVALID, J, List, NOT_FOUND, Oracle, Params, Rec, Refusal, Seen, Source, add_warnings,
+    compare, is_binary, place, put, time_of_text,
 };
 
 impl Oracle<'_> {
@@ -92,9 +92,10 @@ impl Oracle<'_> {
             });
             put(&mut meta, "terms", J::of(&counted.collect()));
         }
-        let J::Arr(mut warnings) = meta.take("warnings") else { panic!() };
-        warnings.extend(word_warnings(&query));
-        put(&mut meta, "warnings", J::Arr(warnings));
+        add_warnings(&mut meta, word_warnings(&query).into_iter().collect());
+        let is_hit =
+            |seen: &Seen<'_>, key: &str, record: &Rec| hit(seen, key, record, &query).is_some();
+        add_warnings(&mut meta, self.passed_over(&sources, params, &is_hit));
         let limit = params.number("limit").unwrap_or(25) as usize;
         Ok(List {
             rows: hits.into_iter().map(|(.., hit)| hit).collect(),

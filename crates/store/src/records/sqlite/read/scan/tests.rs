@@ -46,7 +46,7 @@ fn filled() -> Rig {
 }
 
 fn is(wanted: &str) -> Condition {
-    Condition { field: "text".to_owned(), test: FieldTest::Is(wanted.to_owned()) }
+    Condition::on("text", FieldTest::Is(wanted.to_owned()))
 }
 
 /// Returns the keys that a naive sort gives.
