@@ -1,6 +1,7 @@
 """Downloads the collections and unpacks their Markdown, once for each pinned archive.
 
-The tools `npm` and `cargo` download the archives, so the mirrors that they are set up for work.
+The tools `npm`, `cargo` and `git` download the archives, so the mirrors that they are set up for
+work. A commit of `git` is its own checksum.
 """
 
 import hashlib
@@ -36,7 +37,7 @@ def collect(collection, folder):
     archive = DOWNLOADS[collection["registry"]](collection, folder)
     content = archive.read_bytes()
     found = hashlib.sha256(content).hexdigest()
-    if found != collection["sha256"]:
+    if found != collection.get("sha256", found):
         raise Unusable(f"{collection['package']} {collection['version']} has the checksum {found}, "
                        f"and {collection['sha256']} is pinned")
     # Unpacked beside its place, so that an interrupted run leaves no half of a collection there.
@@ -82,7 +83,19 @@ def download_from_cargo(collection, folder):
     raise Unusable(f"cargo fetched no {collection['package']}")
 
 
-DOWNLOADS = {"npm": download_from_npm, "cargo": download_from_cargo}
+def download_from_git(collection, folder):
+    """Fetches one commit of a public repository, and returns the Markdown of its folder as an archive."""
+    copy = folder / f"{collection['name']}.git"
+    archive = folder / f"{collection['name']}.tar.gz"
+    run(["git", "init", "--quiet", "--bare", str(copy)], folder)
+    git = ["git", "--git-dir", str(copy)]
+    run([*git, "fetch", "--quiet", "--depth", "1", collection["package"], collection["version"]], folder)
+    run([*git, "archive", "--prefix", "package/", "--output", str(archive), collection["version"], "--",
+         f":(glob){collection['inside']}/**/*.md"], folder)
+    return archive
+
+
+DOWNLOADS = {"npm": download_from_npm, "cargo": download_from_cargo, "git": download_from_git}
 
 
 def run(command, folder):
