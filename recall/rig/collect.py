@@ -1,9 +1,10 @@
 """Downloads the collections and unpacks their Markdown, once for each pinned archive.
 
-The tools `npm`, `cargo` and `git` download the archives, so the mirrors that they are set up for
+The tools `npm`, `cargo`, `git` and `apt-get` download the archives, so the mirrors that they are set up for
 work. A commit of `git` is its own checksum.
 """
 
+import gzip
 import hashlib
 import io
 import json
@@ -47,6 +48,7 @@ def collect(collection, folder):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(text)
             os.utime(target, (modified, modified))
+        pages.parent.mkdir(parents=True, exist_ok=True)
         (Path(unpacked) / "pages").rename(pages)
     stamp.write_text(stamp_of(collection))
     return pages
@@ -95,7 +97,14 @@ def download_from_git(collection, folder):
     return archive
 
 
-DOWNLOADS = {"npm": download_from_npm, "cargo": download_from_cargo, "git": download_from_git}
+def download_from_deb(collection, folder):
+    """Lets `apt-get` download a package of Debian, and returns the archive of its files."""
+    package = f"{collection['package']}_{collection['version']}_all.deb"
+    run(["apt-get", "download", f"{collection['package']}={collection['version']}"], folder)
+    return folder / package
+
+
+DOWNLOADS = {"deb": download_from_deb, "npm": download_from_npm, "cargo": download_from_cargo, "git": download_from_git}
 
 
 def run(command, folder):
@@ -114,7 +123,11 @@ def pages_of(collection, content):
 
     The first folder of the archive has the package's name and counts for nothing.
     """
-    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+    if collection.get("registry") == "deb":
+        content = subprocess.run(["dpkg-deb", "--fsys-tarfile", "/dev/stdin"], input=content,
+                                 capture_output=True, check=True).stdout
+    suffix = collection.get("suffix", ".md")
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:*") as archive:
         for member in archive:
             path = PurePosixPath(*PurePosixPath(member.name).parts[1:])
             if not member.isfile():
@@ -125,9 +138,12 @@ def pages_of(collection, content):
                     for name, page in docs[language].items():
                         inside = path_below(f"{name.removeprefix('/docs/')}.md", "")
                         yield PurePosixPath(folder) / inside, page["markdown"].encode(), member.mtime
-            elif "inside" in collection and path.suffix == ".md":
+            elif "inside" in collection and path.name.removesuffix(".gz").endswith(suffix):
                 if inside := path_below(path, collection["inside"]):
-                    yield inside, archive.extractfile(member).read(), member.mtime
+                    content = archive.extractfile(member).read()
+                    if inside.suffix == ".gz":
+                        inside, content = inside.with_suffix(""), gzip.decompress(content)
+                    yield inside, content, member.mtime
 
 
 def path_below(path, folder):

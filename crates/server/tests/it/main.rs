@@ -71,6 +71,7 @@ mod provider_plain;
 mod provider_plain_server;
 mod provider_windows;
 mod record_questions;
+mod recalled_things;
 mod records_administration;
 mod records_attachments;
 mod records_blobs;
