@@ -6,7 +6,7 @@
 //! matches come first. A pattern without a capital letter ignores case.
 //!
 //! A glob that is exactly the name or the path of a file finds that file too: `Card [XYZ].md`.
-//! Accents are compared composed: some systems store names decomposed, and people see no difference.
+//! Accents are compared composed: some systems store names decomposed, and nobody sees it.
 
 use std::borrow::Cow;
 

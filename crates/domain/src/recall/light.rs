@@ -31,8 +31,8 @@ const ENGLISH_CHATTER: &str = "actually anything anywhere ask asked believe bit 
     talking talks tell thank thanks thing things think thought told topic try trying want wanted \
     way wondering works write writing written wrote recently ago once";
 
-/// The words of the stop list of SMART that the lists above lack. *Source*: Salton (ed.), "The SMART
-/// Retrieval System", 1971, whose list of 571 English words was published with the system.
+/// The words of the stop list of SMART that the lists above lack. *Source*: Salton (ed.), "The
+/// SMART Retrieval System", 1971; its list of 571 English words was published with the system.
 const ENGLISH_SMART: &str = "a's able according accordingly across afterwards ain't allow allows almost alone along \
     already among amongst another anybody anyhow anyone anyway anyways apart appear appreciate \
     appropriate around aside asking associated available away awfully became become becomes \

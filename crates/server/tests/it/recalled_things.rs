@@ -1,7 +1,7 @@
 //! Ten things that a person half remembers, found in one call, read in a second and changed in a
 //! third. The calls are those of `recall/use/run` in a folder of several thousand notes and manuals
-//! that others wrote; here they are replayed in a small one with files about the same things. A task
-//! that failed there has its first call alone.
+//! that others wrote; here they are replayed in a small one with files about the same things. A
+//! task that failed there has its first call alone.
 
 use std::fs;
 use std::path::Path;
@@ -18,15 +18,15 @@ const CALLS: &str = include_str!("../../../../recall/use/calls.jsonl");
 const MANUALS: [(&str, &[&str]); 3] = [
     (
         "manuals/box.pdf",
-        &["A box for the home", "To find the address of the box in your network, run nmap."],
+        &["Contents", "To find the address of the box in your network, run nmap."],
     ),
     (
         "manuals/releases.pdf",
-        &["Packages", "What release managers of the stable release want with an upload of a fix."],
+        &["Contents", "What release managers of the stable release want with an upload of a fix."],
     ),
     (
         "manuals/questions.pdf",
-        &["Questions", "How do I give money to Debian? Contribute financially."],
+        &["Contents", "How do I give money to Debian? Contribute financially."],
     ),
 ];
 

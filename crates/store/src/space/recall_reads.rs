@@ -422,8 +422,8 @@ pub(super) struct RankedText {
 }
 
 impl Inner {
-    /// Reads the text of a file, or returns why it is not ranked. A document whose text is not known
-    /// by the deadline is not finished.
+    /// Reads the text of a file, or returns why it is not ranked. A document whose text is not
+    /// known by the deadline is not finished.
     pub(super) fn ranked_text(
         &self,
         path: &SpacePath,

@@ -58,8 +58,8 @@ impl Inner {
         }
     }
 
-    /// Refuses to make a path beside a file or folder that a person sees as the same, since its name
-    /// is composed otherwise. Names that the caller may not see do not count. Two callers who make
+    /// Refuses to make a path beside a file or folder that a person sees as the same, since its
+    /// name is composed otherwise. Names that the caller may not see do not count. Two callers who make
     /// both names at the same moment may get both.
     pub(super) fn refuse_twin(&self, to: &Disclosure) -> Result<(), Refusal> {
         let made = to.made.as_ref().filter(|path| !path.as_str().is_ascii());
@@ -74,8 +74,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Returns the entry of a folder that the caller may see and that a person sees as `name`, where
-    /// the folder has no entry of exactly this name.
+    /// Returns the entry of a folder that the caller may see and that a person sees as `name`,
+    /// where the folder has no entry of exactly this name.
     fn twin(&self, folder: &SpacePath, name: &str, sight: &Sight) -> Option<SpacePath> {
         if name.is_ascii() {
             return None;
