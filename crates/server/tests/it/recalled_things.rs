@@ -16,10 +16,7 @@ const CALLS: &str = include_str!("../../../../recall/use/calls.jsonl");
 
 /// The manuals, each with its pages; what a task remembers is on the last page.
 const MANUALS: [(&str, &[&str]); 3] = [
-    (
-        "manuals/box.pdf",
-        &["Contents", "To find the address of the box in your network, run nmap."],
-    ),
+    ("manuals/box.pdf", &["Contents", "To find the address of the box in your network, run nmap."]),
     (
         "manuals/releases.pdf",
         &["Contents", "What release managers of the stable release want with an upload of a fix."],
