@@ -1,8 +1,10 @@
 """Downloads the collections and unpacks their Markdown, once for each pinned archive.
 
-The tools `npm` and `cargo` download the archives, so the mirrors that they are set up for work.
+The tools `npm`, `cargo`, `git` and `apt-get` download the archives, so the mirrors that they are set up for
+work. A commit of `git` is its own checksum.
 """
 
+import gzip
 import hashlib
 import io
 import json
@@ -36,7 +38,7 @@ def collect(collection, folder):
     archive = DOWNLOADS[collection["registry"]](collection, folder)
     content = archive.read_bytes()
     found = hashlib.sha256(content).hexdigest()
-    if found != collection["sha256"]:
+    if found != collection.get("sha256", found):
         raise Unusable(f"{collection['package']} {collection['version']} has the checksum {found}, "
                        f"and {collection['sha256']} is pinned")
     # Unpacked beside its place, so that an interrupted run leaves no half of a collection there.
@@ -46,6 +48,7 @@ def collect(collection, folder):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(text)
             os.utime(target, (modified, modified))
+        pages.parent.mkdir(parents=True, exist_ok=True)
         (Path(unpacked) / "pages").rename(pages)
     stamp.write_text(stamp_of(collection))
     return pages
@@ -82,7 +85,26 @@ def download_from_cargo(collection, folder):
     raise Unusable(f"cargo fetched no {collection['package']}")
 
 
-DOWNLOADS = {"npm": download_from_npm, "cargo": download_from_cargo}
+def download_from_git(collection, folder):
+    """Fetches one commit of a public repository, and returns the Markdown of its folder as an archive."""
+    copy = folder / f"{collection['name']}.git"
+    archive = folder / f"{collection['name']}.tar.gz"
+    run(["git", "init", "--quiet", "--bare", str(copy)], folder)
+    git = ["git", "--git-dir", str(copy)]
+    run([*git, "fetch", "--quiet", "--depth", "1", collection["package"], collection["version"]], folder)
+    run([*git, "archive", "--prefix", "package/", "--output", str(archive), collection["version"], "--",
+         f":(glob){collection['inside']}/**/*.md"], folder)
+    return archive
+
+
+def download_from_deb(collection, folder):
+    """Lets `apt-get` download a package of Debian, and returns the archive of its files."""
+    package = f"{collection['package']}_{collection['version']}_all.deb"
+    run(["apt-get", "download", f"{collection['package']}={collection['version']}"], folder)
+    return folder / package
+
+
+DOWNLOADS = {"deb": download_from_deb, "npm": download_from_npm, "cargo": download_from_cargo, "git": download_from_git}
 
 
 def run(command, folder):
@@ -101,7 +123,11 @@ def pages_of(collection, content):
 
     The first folder of the archive has the package's name and counts for nothing.
     """
-    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+    if collection.get("registry") == "deb":
+        content = subprocess.run(["dpkg-deb", "--fsys-tarfile", "/dev/stdin"], input=content,
+                                 capture_output=True, check=True).stdout
+    suffix = collection.get("suffix", ".md")
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:*") as archive:
         for member in archive:
             path = PurePosixPath(*PurePosixPath(member.name).parts[1:])
             if not member.isfile():
@@ -112,9 +138,12 @@ def pages_of(collection, content):
                     for name, page in docs[language].items():
                         inside = path_below(f"{name.removeprefix('/docs/')}.md", "")
                         yield PurePosixPath(folder) / inside, page["markdown"].encode(), member.mtime
-            elif "inside" in collection and path.suffix == ".md":
+            elif "inside" in collection and path.name.removesuffix(".gz").endswith(suffix):
                 if inside := path_below(path, collection["inside"]):
-                    yield inside, archive.extractfile(member).read(), member.mtime
+                    content = archive.extractfile(member).read()
+                    if inside.suffix == ".gz":
+                        inside, content = inside.with_suffix(""), gzip.decompress(content)
+                    yield inside, content, member.mtime
 
 
 def path_below(path, folder):

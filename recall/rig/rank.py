@@ -3,6 +3,7 @@
 import collections
 import math
 import re
+import urllib.parse
 from dataclasses import dataclass
 
 K1 = 1.2
@@ -27,7 +28,10 @@ CHECKS = ("author", "reader")
 
 @dataclass(frozen=True)
 class Question:
-    """A line of questions.tsv. The first letter of `key` is the kind; `right` has paths."""
+    """A line of questions.tsv. The first letter of `key` is the kind; `right` has paths.
+
+    The file separates paths by spaces, and writes a space of a path as `%20`.
+    """
 
     key: str
     collection: str
@@ -46,7 +50,8 @@ def questions(here):
     found = []
     for line in lines[1:]:
         key, collection, language, text, right, checked = line.split("\t")
-        found.append(Question(key, collection, language, text, tuple(right.split(" ")), checked))
+        paths = tuple(urllib.parse.unquote(path) for path in right.split(" "))
+        found.append(Question(key, collection, language, text, paths, checked))
     return found
 
 

@@ -30,8 +30,8 @@ class Answer:
 class Server:
     """`stile serve` with an empty state on a port that the system chooses. Use it with `with`."""
 
-    def __init__(self, program, space):
-        self.program, self.space = program, space
+    def __init__(self, program, space, scopes=("read:/",)):
+        self.program, self.space, self.scopes = program, space, scopes
         self.folder = tempfile.TemporaryDirectory(prefix="stile-recall-")
         self.state = Path(self.folder.name) / "state"
         self.log = Path(self.folder.name) / "server.log"
@@ -45,7 +45,7 @@ class Server:
                     [self.program, "serve", self.space, "--state", self.state, "--listen", "127.0.0.1:0"],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             address = self.address()
-            self.token = self.owner("token", "--scope", "read:/").strip()
+            self.token = self.owner("token", *(part for scope in self.scopes for part in ("--scope", scope))).strip()
             self.connection = http.client.HTTPConnection(address, timeout=ANSWER_SECONDS)
             self.request("initialize", {"protocolVersion": VERSION, "capabilities": {},
                                         "clientInfo": {"name": "recall", "version": "1"}})

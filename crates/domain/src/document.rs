@@ -21,6 +21,8 @@ pub enum DocumentKind {
     OpenDocument,
     /// A book of EPUB.
     Epub,
+    /// A text with its formatting, in the Rich Text Format.
+    Rtf,
     /// A mail message.
     Mail,
 }
@@ -34,7 +36,7 @@ const NAMES: [(&str, DocumentKind); 4] = [
 ];
 
 /// The endings of names, in lower case.
-const ENDINGS: [(&str, DocumentKind); 18] = [
+const ENDINGS: [(&str, DocumentKind); 19] = [
     ("txt", DocumentKind::Plain),
     ("text", DocumentKind::Plain),
     ("md", DocumentKind::Plain),
@@ -52,11 +54,12 @@ const ENDINGS: [(&str, DocumentKind); 18] = [
     ("ods", DocumentKind::OpenDocument),
     ("odp", DocumentKind::OpenDocument),
     ("epub", DocumentKind::Epub),
+    ("rtf", DocumentKind::Rtf),
     ("eml", DocumentKind::Mail),
 ];
 
 /// Types of texts that are not shown as they stand.
-const MARKED_UP_TYPES: [&str; 3] = ["text/rtf", "text/richtext", "text/enriched"];
+const MARKED_UP_TYPES: [&str; 2] = ["text/richtext", "text/enriched"];
 
 /// How the zip files begin that Office documents and books are. *Source*: APPNOTE.TXT 6.3.10,
 /// section 4.3.7.
@@ -73,6 +76,7 @@ impl DocumentKind {
             "text/html" | "application/xhtml+xml" => return Some(Self::Html),
             "application/pdf" | "application/x-pdf" => return Some(Self::Pdf),
             "application/epub+zip" => return Some(Self::Epub),
+            "text/rtf" | "application/rtf" => return Some(Self::Rtf),
             marked_up if MARKED_UP_TYPES.contains(&marked_up) => return None,
             plain if plain.starts_with("text/") => return Some(Self::Plain),
             other if other.starts_with("application/vnd.openxmlformats-officedocument.") => {
@@ -112,7 +116,7 @@ impl DocumentKind {
 
     /// Recognises a text that is easier to read once what marks it up is taken out, by its name.
     pub fn of_marked_up_text(path: &SpacePath) -> Option<Self> {
-        of_ending(path.as_str()).filter(|kind| matches!(kind, Self::Html | Self::Mail))
+        of_ending(path.as_str()).filter(|kind| matches!(kind, Self::Html | Self::Rtf | Self::Mail))
     }
 
     /// Returns the name by which a child process is asked for the text. `None` if none is needed.
@@ -247,6 +251,7 @@ mod tests {
         assert_eq!(of("application/octet-stream", Some("a.b.PDF")), Some(DocumentKind::Pdf));
         assert_eq!(of("application/zip", Some("a.odt")), Some(DocumentKind::OpenDocument));
         assert_eq!(of("application/epub+zip", None), Some(DocumentKind::Epub));
+        assert_eq!(of("text/rtf", Some("x.txt")), Some(DocumentKind::Rtf));
         for plain in ["text/plain", "text/csv", "text/x-diff", "text/calendar"] {
             assert_eq!(of(plain, Some("x.pdf")), Some(DocumentKind::Plain), "{plain}");
         }
@@ -257,7 +262,7 @@ mod tests {
             ("application/octet-stream", Some("a.eml")),
             ("application/zip", Some("photos.zip")),
             ("application/msword", Some("old.doc")),
-            ("text/rtf", Some("old.rtf")),
+            ("text/richtext", Some("old.rtf")),
         ] {
             assert_eq!(of(media_type, name), None, "{media_type}");
         }
@@ -287,6 +292,7 @@ mod tests {
         assert_eq!(of("/a.pdf", &[&[b' '; PDF_WITHIN][..], b"%PDF-"].concat()), None);
         let marked_up = |name| DocumentKind::of_marked_up_text(&path(name));
         assert_eq!(marked_up("/a.HTM"), Some(DocumentKind::Html));
+        assert_eq!(marked_up("/a.rtf"), Some(DocumentKind::Rtf));
         assert_eq!(marked_up("/a.eml"), Some(DocumentKind::Mail));
         assert_eq!((marked_up("/a.md"), marked_up("/a.pdf")), (None, None));
     }

@@ -5,7 +5,8 @@
 //! no caller reads or changes the first, or changes the second, unless the owner says so for a path
 //! with a scope `unguard:`. Names are compared as those of `deny:` are.
 
-use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use crate::path::SpacePath;
 use crate::same_name::folded_name;
@@ -133,24 +134,60 @@ pub const GUARDED_NAMES: &[GuardedName] = &[
     running(".cargo/config*", "says which programs build and run"),
 ];
 
+/// A row of [`GUARDED_NAMES`], cut into its names.
+struct GuardedRow {
+    /// The first name of the pattern.
+    first: &'static str,
+    /// The names that follow it.
+    more: Vec<&'static str>,
+    guarded: Guarded,
+}
+
+/// The rows by their first name, and those whose first name has a `*`. A walk asks for each file,
+/// so a name is looked up and not compared with every row.
+static ROWS: LazyLock<(HashMap<&'static str, Vec<GuardedRow>>, Vec<GuardedRow>)> =
+    LazyLock::new(|| {
+        let (mut exact, mut wild) = (HashMap::<_, Vec<GuardedRow>>::new(), Vec::new());
+        for GuardedName { pattern, guarded, .. } in GUARDED_NAMES {
+            let mut parts = pattern.split('/');
+            let first = parts.next().unwrap_or_default();
+            let row = GuardedRow { first, more: parts.collect(), guarded: *guarded };
+            if first.contains('*') {
+                wild.push(row)
+            } else {
+                exact.entry(first).or_default().push(row)
+            }
+        }
+        (exact, wild)
+    });
+
 impl Guarded {
     /// Returns what is guarded about a path; [`Guarded::Secret`] where both are.
     pub fn of(path: &SpacePath) -> Option<Self> {
-        let names: Vec<Cow<'_, str>> = path.components().map(folded_name).collect();
-        let found = |guarded| {
-            let rows = GUARDED_NAMES.iter().filter(|row| row.guarded == guarded);
-            rows.into_iter().any(|row| row.is_in(&names))
-        };
-        [Self::Secret, Self::Running].into_iter().find(|guarded| found(*guarded))
+        let (exact, wild) = &*ROWS;
+        let mut found = None;
+        let mut names = path.components();
+        while let Some(name) = names.next() {
+            let name = folded_name(name);
+            let of_name = exact.get(&*name).into_iter().flatten();
+            let of_name = of_name.chain(wild.iter().filter(|row| fits(row.first, &name)));
+            for row in of_name.filter(|row| row.is_followed_by(names.clone())) {
+                match row.guarded {
+                    Self::Secret => return Some(Self::Secret),
+                    Self::Running => found = Some(Self::Running),
+                }
+            }
+        }
+        found
     }
 }
 
-impl GuardedName {
-    /// Whether the names of a path, which are folded, hold this one.
-    fn is_in(&self, names: &[Cow<'_, str>]) -> bool {
-        let parts = self.pattern.split('/');
-        let count = parts.clone().count();
-        names.windows(count).any(|names| parts.clone().zip(names).all(|(it, name)| fits(it, name)))
+impl GuardedRow {
+    /// Whether the names that follow the first one in a path are those of the row.
+    fn is_followed_by<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
+        let fits_next =
+            |part: &&str| names.next().is_some_and(|name| fits(part, &folded_name(name)));
+        self.more.iter().all(fits_next)
     }
 }
 
@@ -164,7 +201,46 @@ fn fits(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// The slow reference: each row is compared at each place of the path.
+    fn slow(path: &SpacePath) -> Option<Guarded> {
+        let names: Vec<_> = path.components().map(folded_name).collect();
+        let is_in = |row: &GuardedName| {
+            let parts: Vec<&str> = row.pattern.split('/').collect();
+            let fit = |names: &[std::borrow::Cow<'_, str>]| {
+                parts.iter().zip(names).all(|(part, name)| fits(part, name))
+            };
+            names.windows(parts.len()).any(fit)
+        };
+        let found = |guarded| GUARDED_NAMES.iter().any(|row| row.guarded == guarded && is_in(row));
+        [Guarded::Secret, Guarded::Running].into_iter().find(|guarded| found(*guarded))
+    }
+
+    fn some_name() -> impl Strategy<Value = String> {
+        let parts = GUARDED_NAMES.iter().flat_map(|row| row.pattern.split('/'));
+        let parts: Vec<String> = parts.map(|part| part.replace('*', "x")).collect();
+        prop_oneof![
+            proptest::sample::select(parts),
+            "\\.[a-z]{1,4}".prop_map(|name: String| name),
+            "[a-zA-Z]{1,4}\\.(PEM|key|md)",
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_looked_up_name_agrees_with_comparing_every_row(
+            names in proptest::collection::vec(some_name(), 1..5),
+            shouts in any::<bool>(),
+        ) {
+            let path = format!("/{}", names.join("/"));
+            let path = if shouts { path.to_uppercase() } else { path };
+            let path = SpacePath::parse(&path).unwrap();
+            prop_assert_eq!(Guarded::of(&path), slow(&path));
+        }
+    }
 
     fn of(path: &str) -> Option<Guarded> {
         Guarded::of(&SpacePath::parse(path).unwrap())

@@ -161,7 +161,7 @@ impl SpacePath {
     }
 
     /// Returns the components from the root down; the root has no component.
-    pub fn components(&self) -> impl DoubleEndedIterator<Item = &str> {
+    pub fn components(&self) -> impl DoubleEndedIterator<Item = &str> + Clone {
         self.0.split('/').filter(|part| !part.is_empty())
     }
 

@@ -20,6 +20,7 @@ mod in_process;
 mod office;
 mod package;
 mod pdf;
+mod rtf;
 mod tidy;
 
 pub use child::TextReader;

@@ -47,7 +47,8 @@ impl Refusal {
             }
             Self::NotAFile { list, .. } => {
                 let folder = list_step(names, ["it", "if it is a directory."], list);
-                let moves = names.sentence("`folder.move` moves a directory.");
+                let moves = "`folder.move` moves a directory, and `file.move` each file by itself.";
+                let moves = names.sentence(moves);
                 Some(joined([&folder, &moves]))
             }
             Self::NotADirectory { .. } => sentence("Call `text.read` if it is a file."),

@@ -6,10 +6,14 @@
 //! matches come first. A pattern without a capital letter ignores case.
 //!
 //! A glob that is exactly the name or the path of a file finds that file too: `Card [XYZ].md`.
+//! Accents are compared composed: some systems store names decomposed, and nobody sees it.
+
+use std::borrow::Cow;
 
 use globset::{Glob, GlobBuilder, GlobMatcher};
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
+use unicode_normalization::UnicodeNormalization as _;
 
 /// The longest pattern, in Unicode scalar values.
 pub const MAX_PATTERN_CHARS: usize = 256;
@@ -56,6 +60,7 @@ impl NamePattern {
     /// # Errors
     /// Every [`BadPattern`].
     pub fn parse(text: &str) -> Result<Self, BadPattern> {
+        let text = &*composed(text);
         if text.contains(['*', '?', '[', '{']) {
             NameGlob::parse(text).map(Self::Glob)
         } else {
@@ -63,6 +68,11 @@ impl NamePattern {
             Ok(Self::Fuzzy(FuzzyName::new(text)))
         }
     }
+}
+
+/// Returns a text with its accents composed.
+fn composed(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() { text.into() } else { text.nfc().collect::<String>().into() }
 }
 
 fn check_length(text: &str) -> Result<(), BadPattern> {
@@ -108,8 +118,8 @@ impl NameGlob {
     /// Whether the glob matches a file. `path` is the path below the folder that is searched,
     /// without a `/` in front, and `name` its last component.
     pub fn is_match(&self, path: &str, name: &str) -> bool {
-        let text = if self.is_for_paths { path } else { name };
-        self.literal == text || self.glob.is_match(text)
+        let text = composed(if self.is_for_paths { path } else { name });
+        self.literal == *text || self.glob.is_match(&*text)
     }
 }
 
@@ -178,13 +188,13 @@ impl FuzzyName {
     /// [`NameGlob::is_match`].
     pub fn score(&mut self, path: &str, name: &str) -> Option<u32> {
         let Self { pattern, matcher, path: path_chars, name: name_chars, .. } = self;
-        if let Some(score) = pattern.score(Utf32Str::new(name, name_chars), matcher) {
+        if let Some(score) = pattern.score(Utf32Str::new(&composed(name), name_chars), matcher) {
             return Some(score.saturating_add(NAME_BONUS));
         }
         if path.len() == name.len() {
             return None;
         }
-        pattern.score(Utf32Str::new(path, path_chars), matcher)
+        pattern.score(Utf32Str::new(&composed(path), path_chars), matcher)
     }
 }
 
@@ -224,6 +234,16 @@ mod tests {
         assert!(score("plans/Budget-2024.md") > score("budget/2024.md"));
         assert!(score("budget/2024.md").is_some() && score("budget/notes.md").is_none());
         assert!(FuzzyName::new("Bud").score("bud", "bud").is_none());
+    }
+
+    #[test]
+    fn a_name_is_found_with_composed_and_decomposed_accents() {
+        let (composed, decomposed) = ("Caf\u{e9}.md", "Cafe\u{301}.md");
+        for (pattern, name) in [(composed, decomposed), (decomposed, composed)] {
+            assert!(FuzzyName::new(&super::composed(pattern)).score(name, name).is_some());
+            let glob_of = |text: &str| glob(text, name);
+            assert!(glob_of(&format!("{}*", &pattern[..pattern.len() - 3])), "{pattern:?}");
+        }
     }
 
     #[test]

@@ -71,6 +71,11 @@ impl NearNames {
     }
 }
 
+/// Whether a person sees two different names as one: they differ only in how accents are composed.
+pub fn is_twin(one: &str, other: &str) -> bool {
+    one != other && !one.is_ascii() && one.nfc().eq(other.nfc())
+}
+
 /// Returns a name as it is compared: without regard to case and to how its characters are composed.
 fn folded(name: &str) -> Vec<char> {
     if name.is_ascii() {

@@ -2,7 +2,8 @@
 //! look for ("I remember that somewhere I wrote").
 //!
 //! The function words also show the language of a text. Of the languages without a list of chatter
-//! only the most frequent function words are here.
+//! only the most frequent function words are here. A word of chatter may be what somebody looks for
+//! ("find the file about the page"), so it counts more than a function word does.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -29,6 +30,36 @@ const ENGLISH_CHATTER: &str = "actually anything anywhere ask asked believe bit 
     searching see seen show something sometime somewhere somehow sort stuff supposed talk talked \
     talking talks tell thank thanks thing things think thought told topic try trying want wanted \
     way wondering works write writing written wrote recently ago once";
+
+/// The words of the stop list of SMART that the lists above lack. *Source*: Salton (ed.), "The
+/// SMART Retrieval System", 1971; its list of 571 English words was published with the system.
+const ENGLISH_SMART: &str = "a's able according accordingly across afterwards ain't allow allows almost alone along \
+    already among amongst another anybody anyhow anyone anyway anyways apart appear appreciate \
+    appropriate around aside asking associated available away awfully became become becomes \
+    becoming beforehand behind beside besides best better beyond brief c'mon c's came cant cause \
+    causes certain certainly changes clearly co com come comes consequently consider considering \
+    contain corresponding course currently definitely despite different done downwards edu eg \
+    eight elsewhere enough entirely especially et etc even everybody everyone everything \
+    everywhere ex exactly example except far fifth first five followed following follows former \
+    formerly forth four furthermore gets getting given gives go goes going gone got gotten \
+    greetings hadn't happens hardly hasn't hence here's hereafter hereby herein hereupon hither \
+    hopefully howbeit i'd i'll ie ignored immediate inasmuch inc indeed indicate indicated \
+    indicates inner insofar instead inward it'd it'll keep keeps kept known knows last later \
+    latter latterly least less lest let liked likely little looks ltd mainly many may meanwhile \
+    merely moreover mostly much name namely nd near nearly necessary needs neither never \
+    nevertheless new next nine nobody non none noone normally nothing novel now nowhere \
+    obviously often oh ok okay old ones onto others otherwise ought ourselves outside overall \
+    particular particularly per placed plus possible presumably provides que qv rd re really \
+    reasonably regardless regards relatively respectively right second secondly seeing seem \
+    seemed seeming seems self selves sensible sent serious seriously seven several shouldn't \
+    since six somebody someone sometimes somewhat soon sorry specified specify specifying still \
+    sub sup sure t's take taken tends th thanx thats themselves thence thereafter thereby \
+    therefore therein theres thereupon they'd they'll they've third thorough thoroughly three \
+    throughout thru thus together took toward towards tried tries truly twice two un \
+    unfortunately unless unlikely unto use used useful uses using usually uucp value various via \
+    viz vs wants we'd we'll we've welcome well went weren't whence whenever where's whereafter \
+    whereas whereby wherein whereupon wherever whether whither who's whoever whole willing wish \
+    wonder you'd you'll you're you've yourself yourselves zero";
 
 pub(super) const GERMAN: &str = "aber alle allem allen aller alles als also am an ander andere \
     anderem anderen anderer anderes auch auf aus bei beim bin bis bist da dabei dafür daher dahin \
@@ -90,22 +121,37 @@ const AMBIGUOUS: [&str; 24] = [
     "mal", "not", "ont", "part", "pour", "sage", "sans", "son", "stand", "ton", "war",
 ];
 
-/// The light words of the languages whose chatter is known.
-const CHATTING: [[&str; 2]; 3] =
-    [[ENGLISH, ENGLISH_CHATTER], [GERMAN, GERMAN_CHATTER], [FRENCH, FRENCH_CHATTER]];
+/// The light words of the languages whose chatter is known: function words, and chatter.
+const CHATTING: [(&[&str], &str); 3] = [
+    (&[ENGLISH, ENGLISH_SMART], ENGLISH_CHATTER),
+    (&[GERMAN], GERMAN_CHATTER),
+    (&[FRENCH], FRENCH_CHATTER),
+];
+
+/// The bit of a light word that is a function word of a language.
+const FUNCTION: u8 = 1 << 7;
 
 /// The light words by each of their spellings, with a bit for each language of [`CHATTING`].
 static LIGHT: LazyLock<HashMap<String, u8>> = LazyLock::new(|| {
     let mut light: HashMap<String, u8> = HashMap::new();
-    for (bit, lists) in CHATTING.iter().enumerate() {
-        // `don't` is cut into `don` and `t`.
-        let words = lists.iter().flat_map(|list| list.split([' ', '\'']));
-        for spelling in words.filter(|word| !word.is_empty()).flat_map(spellings) {
-            *light.entry(spelling).or_default() |= 1 << bit;
+    for (bit, (function, chatter)) in CHATTING.iter().enumerate() {
+        let function = function.iter().map(|list| (*list, FUNCTION | 1 << bit));
+        for (list, bits) in function.chain([(*chatter, 1 << bit)]) {
+            // `don't` is cut into `don` and `t`.
+            let words = list.split([' ', '\'']).filter(|word| !word.is_empty());
+            for spelling in words.flat_map(spellings) {
+                *light.entry(spelling).or_default() |= bits;
+            }
         }
     }
     light
 });
+
+/// Whether a light word is chatter, and no function word. `word` is in lower case and without
+/// accents.
+pub(super) fn is_chatter(word: &str) -> bool {
+    LIGHT.get(word).is_some_and(|bits| bits & FUNCTION == 0)
+}
 
 /// Returns which words of a question are light, by the language that has the most of them. `words`
 /// are in lower case and without accents.
@@ -141,6 +187,16 @@ mod tests {
         assert_eq!(heavy("wo habe ich das mit der dachrinne notiert"), ["dachrinne"]);
         assert_eq!(heavy("fuer ueber dachrinne"), ["dachrinne"]);
         assert_eq!(heavy("ou est la cle du garage"), ["cle", "garage"]);
+        assert_eq!(heavy("unfortunately nobody seems to have a ladder"), ["ladder"]);
+    }
+
+    #[test]
+    fn chatter_is_no_function_word() {
+        for (word, is_chatter) in
+            [("file", true), ("the", false), ("seems", false), ("seite", true)]
+        {
+            assert_eq!(super::is_chatter(word), is_chatter, "{word}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::language::{Language, LanguageSet};
-use super::light::are_light;
+use super::light::{are_light, is_chatter};
 use super::similar::SoughtWord;
 use super::word_shape::WordShape;
 use super::words::{each_word, folded, spellings};
@@ -39,6 +39,8 @@ pub struct QuestionWord {
     pub spelled: String,
     /// Whether the word hardly counts, such as "the" or "remember".
     pub is_light: bool,
+    /// Whether a light word may still be what somebody looks for, such as "file".
+    pub(super) is_chatter: bool,
     /// Whether the word joins words between hyphens, which others write as one (`e-mail`, `email`).
     pub(super) is_joined: bool,
     spellings: Vec<String>,
@@ -146,8 +148,17 @@ impl RecallQuestion {
         let sought = spellings.first().filter(|_| !is_light && !is_unspaced);
         let sought = sought.and_then(|spelling| SoughtWord::new(spelling));
         let shapes = spellings.iter().map(|spelling| WordShape::of(spelling)).collect();
-        let word = QuestionWord { spelled, is_light, is_joined, spellings, shapes, stems, sought };
-        self.words.push(word);
+        let is_chatter = spellings.first().is_some_and(|spelling| is_chatter(spelling));
+        self.words.push(QuestionWord {
+            spelled,
+            is_light,
+            is_chatter,
+            is_joined,
+            spellings,
+            shapes,
+            stems,
+            sought,
+        });
     }
 
     /// The words in the order of the question, each once.

@@ -3,7 +3,7 @@
 //! The score is BM25 ([`K1`], [`B`]) of the best passage, with the words that name the file counted
 //! into each passage. To that come a share for words of the question that stand near each other in
 //! the passage, and a share of the BM25 of the whole file. The weight of a word is its inverse
-//! frequency among the files that were read for the caller; a light word weighs next to nothing.
+//! frequency among the files that were read for the caller; a light word weighs little.
 //! A word that is in none of them counts by the most similar words instead, and a file that has
 //! only such words comes after all others. Ties are broken by path.
 //!
@@ -20,8 +20,10 @@ pub const K1: f64 = 1.2;
 /// How much the length of a passage counts. Passages are of similar length already.
 pub const B: f64 = 0.5;
 
-/// What a light word weighs.
+/// What a function word weighs.
 const LIGHT: f64 = 0.02;
+/// What a word of chatter weighs, which may be a word of what is looked for.
+const CHATTER: f64 = 0.2;
 /// What a word weighs that has only the stem of the word of the question.
 const STEM: f64 = 0.9;
 /// What similar words weigh at most, for a word that is nowhere.
@@ -119,7 +121,11 @@ impl Statistics {
                 let frequency = f64::from(if similar.is_some() { alike } else { exact });
                 let files = f64::from(count);
                 let inverse = (1.0 + (files - frequency + 0.5) / (frequency + 0.5)).ln();
-                let share = if word.is_light { LIGHT } else { 1.0 };
+                let share = match (word.is_light, word.is_chatter) {
+                    (true, true) => CHATTER,
+                    (true, false) => LIGHT,
+                    (false, _) => 1.0,
+                };
                 WordStatistics { weight: inverse * share, similar, is_nowhere: exact == 0 }
             },
         );

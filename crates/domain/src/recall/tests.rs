@@ -112,7 +112,12 @@ fn slow_scores(q: &str, files: &[(String, String)]) -> Vec<(bool, f64, String)> 
         .collect();
     let weight = |word: usize| {
         let (n, df) = (files.len() as f64, having(word, least[word]) as f64);
-        let light = if question.words()[word].is_light { 0.02 } else { 1.0 };
+        let asked = &question.words()[word];
+        let light = match (asked.is_light, asked.is_chatter) {
+            (true, true) => 0.2,
+            (true, false) => 0.02,
+            (false, _) => 1.0,
+        };
         (1.0 + (n - df + 0.5) / (df + 0.5)).ln() * light
     };
     let share = |one: &Occurrence| match one.grade {

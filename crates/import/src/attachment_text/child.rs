@@ -129,7 +129,9 @@ pub fn run(kind: DocumentKind, input: impl Read, mut output: impl Write) -> u8 {
         DocumentKind::OfficeOpenXml => office::office_open_xml(&bytes),
         DocumentKind::OpenDocument => office::open_document(&bytes),
         DocumentKind::Epub => epub::chapters(&bytes),
-        DocumentKind::Plain | DocumentKind::Html | DocumentKind::Mail => Err(NoText::Damaged),
+        DocumentKind::Plain | DocumentKind::Html | DocumentKind::Rtf | DocumentKind::Mail => {
+            Err(NoText::Damaged)
+        }
     };
     match parts.map(|parts| to_wire(&tidied(parts))) {
         Ok(wire) if wire.len() >= MAX_TEXT_BYTES + MAX_LABEL_BYTES => TOO_LARGE,

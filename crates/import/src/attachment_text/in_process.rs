@@ -2,6 +2,7 @@
 
 use stile_domain::document::{DocumentKind, DocumentPart, NoText};
 
+use super::rtf;
 use super::tidy::tidied;
 use crate::charset::decode_text;
 use crate::html;
@@ -15,6 +16,7 @@ pub(super) fn in_this_process(
     let text = match kind {
         DocumentKind::Plain => Ok(decode_text(bytes, None).into_owned()),
         DocumentKind::Html => Ok(html::to_document_text(&decode_text(bytes, None))),
+        DocumentKind::Rtf => rtf::as_text(bytes),
         DocumentKind::Mail => mail::as_text(bytes).map_err(|_| NoText::Damaged),
         _ => return None,
     };

@@ -1,38 +1,39 @@
 //! Reads the text of a PDF document, page by page.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use pdf_extract::{
-    ConvertToFmt, Document, MediaBox, OutputDev, OutputError, PlainTextOutput, Transform,
+    ConvertToFmt, Document, MediaBox, Object, ObjectId, OutputDev, OutputError, PlainTextOutput,
+    Transform,
 };
 use stile_domain::document::{DocumentPart, NoText};
 
 use super::tidy::MAX_TEXT_BYTES;
 
 /// Returns the text of each page. A page that is a picture has none, and so has one that cannot be
-/// read.
-///
-/// # Panics
-/// The library panics on some documents. Only a child process calls this.
+/// read or that the library panics on. Only a child process calls this.
 pub(super) fn pages(bytes: &[u8]) -> Result<Vec<DocumentPart>, NoText> {
     let mut document = Document::load_mem(bytes).map_err(|_| NoText::Damaged)?;
     if document.is_encrypted() {
         // Many documents have the empty password and only forbid to print.
         document.decrypt("").map_err(|_| NoText::Damaged)?;
     }
+    place_numbers(&mut document);
     let written = Written::default();
     let mut output = Pages { plain: PlainTextOutput::new(written.clone()), written };
     // One pass keeps the fonts. It ends at a page that cannot be read, so that others come alone.
-    if pdf_extract::output_doc(&document, &mut output).is_err() {
+    if !ends_well(|| pdf_extract::output_doc(&document, &mut output)) {
         let first = u32::try_from(output.written.pages()).unwrap_or(u32::MAX);
         let last = u32::try_from(document.get_pages().len()).unwrap_or(u32::MAX);
         for page in first.saturating_add(1)..=last {
             if output.written.is_full() {
                 break;
             }
-            let _ = pdf_extract::output_doc_page(&document, &mut output, page);
+            ends_well(|| pdf_extract::output_doc_page(&document, &mut output, page));
         }
     }
     let texts = output.written.0.take();
@@ -43,6 +44,34 @@ pub(super) fn pages(bytes: &[u8]) -> Result<Vec<DocumentPart>, NoText> {
     let part =
         |(index, text)| DocumentPart { label: format!("page {}", index + 1), title: None, text };
     Ok(texts.into_iter().enumerate().map(part).collect())
+}
+
+/// Whether the library reads pages without an error and without a panic. What was written stays.
+fn ends_well(read: impl FnOnce() -> Result<(), OutputError>) -> bool {
+    catch_unwind(AssertUnwindSafe(read)).is_ok_and(|read| read.is_ok())
+}
+
+/// Puts each number that an array or a dictionary refers to in its place: the library takes widths
+/// of characters only so, and panics on others.
+fn place_numbers(document: &mut Document) {
+    let is_number = |object: &Object| matches!(object, Object::Integer(_) | Object::Real(_));
+    let numbers = document.objects.iter().filter(|(_, object)| is_number(object));
+    let numbers: HashMap<ObjectId, Object> =
+        numbers.map(|(id, object)| (*id, object.clone())).collect();
+    let mut objects: Vec<&mut Object> = document.objects.values_mut().collect();
+    while let Some(object) = objects.pop() {
+        match object {
+            Object::Reference(id) => {
+                if let Some(number) = numbers.get(id) {
+                    *object = number.clone();
+                }
+            }
+            Object::Array(items) => objects.extend(items),
+            Object::Dictionary(entries) => objects.extend(entries.iter_mut().map(|(_, it)| it)),
+            Object::Stream(stream) => objects.extend(stream.dict.iter_mut().map(|(_, it)| it)),
+            _ => {}
+        }
+    }
 }
 
 /// The texts of the pages so far.

@@ -71,6 +71,7 @@ mod provider_kit;
 mod provider_plain;
 mod provider_plain_server;
 mod provider_windows;
+mod recalled_things;
 mod record_questions;
 mod records_administration;
 mod records_attachments;

@@ -36,7 +36,9 @@ impl Space {
         let (mut turn, mut gives_up) = (None, false);
         loop {
             let (cancellation, call) = (self.cancellation.clone(), Arc::clone(&self.call));
+            let made = to.clone();
             let attempt = self.answer(to.clone(), move |inner| {
+                inner.refuse_twin(&made)?;
                 let turn = Cell::new(turn);
                 let cancellation = &cancellation;
                 let change = Change { inner, cancellation, call: &call, turn, gives_up };

@@ -1,11 +1,13 @@
 //! The texts of documents: taken out by a reader, and kept by the state of each file, as facts are.
 //!
 //! A text is kept in memory alone, compressed and within a bound. A document whose text is not kept
-//! any more is read again.
+//! any more is read again. A call that must end soon leaves a document to a thread of its own, and
+//! a later call finds the text.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use stile_domain::document::{DocumentKind, DocumentReader, DocumentText, NoText};
@@ -25,6 +27,8 @@ const KEPT_BYTES: usize = 64 * 1024 * 1024;
 const READ_AT_ONCE: usize = 2;
 /// How long a document waits until others have been read.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How many documents of a space are read, or wait to be read, for calls that may have ended.
+const MOST_LEFT: usize = 8;
 /// How hard a text is compressed, and how much of it is to be there at most. A reader gives less.
 const LEVEL: i32 = 1;
 const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
@@ -36,12 +40,15 @@ pub(super) enum NoDocumentText {
     Of(NoText),
     /// Other documents are being read, or the file changes.
     Busy,
+    /// The text will be known later.
+    Late,
 }
 
 impl NoDocumentText {
     /// Returns why a search does not look into the document.
     pub(super) fn left_out(self) -> LeftOutReason {
         match self {
+            Self::Late => LeftOutReason::NotFinished,
             Self::Busy | Self::Of(NoText::NotNow) => LeftOutReason::Unreadable,
             Self::Of(NoText::Damaged) => LeftOutReason::NotText,
             Self::Of(NoText::TooLarge) => LeftOutReason::TooLong,
@@ -54,6 +61,10 @@ pub(super) struct DocumentTexts {
     reader: Option<Arc<dyn DocumentReader>>,
     kept: Mutex<StampCache<Kept>>,
     turns: Turnstile,
+    /// The documents that threads of their own read.
+    left: Mutex<HashSet<FileStamp>>,
+    /// Signalled when such a thread ends.
+    ended: Condvar,
 }
 
 /// A text that is kept, or why there is none.
@@ -91,7 +102,8 @@ impl Packed {
 impl DocumentTexts {
     pub(super) fn new(reader: Option<Arc<dyn DocumentReader>>) -> Self {
         let kept = Mutex::new(StampCache::new(KEPT_BYTES));
-        Self { reader, kept, turns: Turnstile::new(READ_AT_ONCE) }
+        let turns = Turnstile::new(READ_AT_ONCE);
+        Self { reader, kept, turns, left: Mutex::default(), ended: Condvar::new() }
     }
 
     /// Returns which kind of document a file is that is not UTF-8. `None` for what is no document,
@@ -118,13 +130,8 @@ impl DocumentTexts {
         kind: DocumentKind,
     ) -> io::Result<Result<DocumentText, NoDocumentText>> {
         let Some(reader) = &self.reader else { return Ok(Err(NoDocumentText::Busy)) };
-        let known = || self.kept().get(&stamp).filter(|kept| kept.kind == kind);
-        let unpacked = |kept: &Kept| match &kept.text {
-            Ok(packed) => Ok(Ok(packed.unpack()?)),
-            Err(why) => Ok(Err(NoDocumentText::Of(*why))),
-        };
-        if let Some(kept) = known() {
-            return unpacked(&kept);
+        if let Some(known) = self.known(stamp, kind)? {
+            return Ok(known);
         }
         if stamp.size > MAX_DOCUMENT_BYTES {
             return Ok(Err(NoDocumentText::Of(NoText::TooLarge)));
@@ -133,8 +140,8 @@ impl DocumentTexts {
             return Ok(Err(NoDocumentText::Busy));
         };
         // Another call may have read it meanwhile.
-        if let Some(kept) = known() {
-            return unpacked(&kept);
+        if let Some(known) = self.known(stamp, kind)? {
+            return Ok(known);
         }
         let began = os::now();
         let Some(bytes) = read_whole(file, stamp.size, MAX_DOCUMENT_BYTES)? else {
@@ -155,8 +162,79 @@ impl DocumentTexts {
         Ok(text.map_err(NoDocumentText::Of))
     }
 
+    /// Returns the text of a document as [`DocumentTexts::read`] does, if it is there before a
+    /// deadline. Otherwise a thread goes on reading, and the answer is [`NoDocumentText::Late`].
+    pub(super) fn read_by(
+        self: &Arc<Self>,
+        file: &File,
+        stamp: FileStamp,
+        kind: DocumentKind,
+        deadline: Instant,
+    ) -> io::Result<Result<DocumentText, NoDocumentText>> {
+        if let Some(known) = self.known(stamp, kind)? {
+            return Ok(known);
+        }
+        if self.begin(stamp) {
+            let (own, copy) = (LeftDocument { texts: Arc::clone(self), stamp }, file.try_clone()?);
+            let read = move || {
+                let _ = own.texts.read(&copy, stamp, kind);
+            };
+            if std::thread::Builder::new().spawn(read).is_err() {
+                return self.read(file, stamp, kind);
+            }
+        }
+        let mut left = self.left();
+        while left.contains(&stamp) {
+            let time = deadline.saturating_duration_since(Instant::now());
+            if time.is_zero() {
+                return Ok(Err(NoDocumentText::Late));
+            }
+            left = self.ended.wait_timeout(left, time).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(left);
+        Ok(self.known(stamp, kind)?.unwrap_or(Err(NoDocumentText::Late)))
+    }
+
+    /// Marks a document as being read by a thread of its own. Returns `false` where one reads it,
+    /// or where too many are being read.
+    fn begin(&self, stamp: FileStamp) -> bool {
+        let mut left = self.left();
+        left.len() < MOST_LEFT && left.insert(stamp)
+    }
+
+    fn left(&self) -> std::sync::MutexGuard<'_, HashSet<FileStamp>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what is kept of a document.
+    fn known(
+        &self,
+        stamp: FileStamp,
+        kind: DocumentKind,
+    ) -> io::Result<Option<Result<DocumentText, NoDocumentText>>> {
+        let kept = self.kept().get(&stamp).filter(|kept| kept.kind == kind);
+        Ok(match kept.as_deref().map(|kept| &kept.text) {
+            None => None,
+            Some(Ok(packed)) => Some(Ok(packed.unpack()?)),
+            Some(Err(why)) => Some(Err(NoDocumentText::Of(*why))),
+        })
+    }
+
     fn kept(&self) -> std::sync::MutexGuard<'_, StampCache<Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A document that a thread of its own reads; it is none any more once this is dropped.
+struct LeftDocument {
+    texts: Arc<DocumentTexts>,
+    stamp: FileStamp,
+}
+
+impl Drop for LeftDocument {
+    fn drop(&mut self) {
+        self.texts.left().remove(&self.stamp);
+        self.texts.ended.notify_all();
     }
 }
 
@@ -206,6 +284,40 @@ mod tests {
         // That no reader can be started says nothing of the document, and is not remembered.
         assert_eq!(read(b"busy"), Err(NoDocumentText::Busy));
         assert_eq!(reader.0.load(Ordering::Relaxed), 4);
+    }
+
+    /// Waits until a test lets it read.
+    #[derive(Debug, Default)]
+    struct Waiting(Mutex<bool>, Condvar);
+
+    impl DocumentReader for Waiting {
+        fn text(&self, _: DocumentKind, _: &[u8]) -> Result<DocumentText, NoText> {
+            let _free = self.1.wait_while(self.0.lock().unwrap(), |is_free| !*is_free).unwrap();
+            Ok(DocumentText::with_parts("moss".to_owned(), vec![1]))
+        }
+    }
+
+    #[test]
+    fn a_document_that_is_late_is_known_to_a_later_call() {
+        let folder = tempfile::tempdir().unwrap();
+        let reader = Arc::new(Waiting::default());
+        let own = Arc::clone(&reader) as Arc<dyn DocumentReader>;
+        let texts = Arc::new(DocumentTexts::new(Some(own)));
+        let name = folder.path().join("a.pdf");
+        std::fs::write(&name, "%PDF-").unwrap();
+        let file = File::open(&name).unwrap();
+        let stamp = os::status(&file).unwrap().stamp;
+        while !stamp.settled_at(os::now()) {
+            std::hint::spin_loop();
+        }
+        let by = |deadline| texts.read_by(&file, stamp, DocumentKind::Pdf, deadline).unwrap();
+        assert_eq!(by(Instant::now()), Err(NoDocumentText::Late));
+        assert_eq!(by(Instant::now()), Err(NoDocumentText::Late));
+        *reader.0.lock().unwrap() = true;
+        reader.1.notify_all();
+        let text = by(Instant::now() + Duration::from_secs(60)).unwrap();
+        assert_eq!(text.text, "moss");
+        assert!(texts.left().is_empty());
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl Inner {
         let (stamp, hash) = (known.stamp, known.facts.hash);
         let document = match self.documents.read(file, stamp, kind)? {
             Ok(document) => document,
-            Err(NoDocumentText::Busy) => {
+            Err(NoDocumentText::Busy | NoDocumentText::Late) => {
                 return Ok(Err(Refusal::Busy { path: path.clone(), is_locked_by_other: false }));
             }
             Err(NoDocumentText::Of(why)) => {

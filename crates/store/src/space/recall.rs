@@ -138,7 +138,7 @@ impl Inner {
             return Ok(None);
         }
         let began = os::now();
-        let ranked = self.ranked_text(path, &file, status.stamp)?;
+        let ranked = self.ranked_text(path, &file, status.stamp, None)?;
         let Ok(RankedText { text, facts, document }) = ranked else { return Ok(None) };
         let known = self.memory().get(&status.stamp);
         let facts = match known {

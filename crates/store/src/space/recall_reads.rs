@@ -145,6 +145,7 @@ impl Inner {
             taken: 0,
         };
         let work = SharedWork::new(|_| None);
+        let deadline = Instant::now().checked_add(budget.time);
         std::thread::scope(|scope| {
             let _end = EndOnDrop(&work);
             let mut helpers: Vec<Turn<'_>> = Vec::new();
@@ -156,7 +157,7 @@ impl Inner {
             look.walk(permit, walker, budget, &work, &goes_on, &mut || {
                 while let Some(turn) = self.search_helpers.try_enter() {
                     let help = || {
-                        let mut reader = FileReader::new(self, query, words);
+                        let mut reader = FileReader::new(self, query, words, deadline);
                         work.help(|job| reader.read(job));
                     };
                     // A system without a free thread leaves the work to this one.
@@ -182,13 +183,13 @@ impl Look<'_> {
         goes_on: &dyn Fn() -> Result<(), Refusal>,
         start_helpers: &mut dyn FnMut(),
     ) -> Result<(), Refusal> {
-        let deadline = Instant::now() + budget.time;
+        let deadline = Instant::now().checked_add(budget.time);
         let [after, before] =
             self.query.modified.map(|bound| bound.map(|bound| bound.at(os::now())));
         let has_time = |time: UnixNanos| {
             after.is_none_or(|after| after <= time) && before.is_none_or(|before| time <= before)
         };
-        let mut reader = FileReader::new(self.inner, self.query, self.words);
+        let mut reader = FileReader::new(self.inner, self.query, self.words, deadline);
         let mut last = None;
         while let Some(found) = walker.next() {
             goes_on()?;
@@ -196,7 +197,8 @@ impl Look<'_> {
             if !is_wanted || !permit.may_read(&found.path) {
                 continue;
             }
-            let is_late = last.is_some() && Instant::now() >= deadline;
+            let is_late =
+                last.is_some() && deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if self.looked.is_unfinished && is_late {
                 let unread = self.looked.left_out.iter_mut();
                 let unread = unread.filter(|left| left.why == LeftOutReason::NotFinished);
@@ -297,6 +299,10 @@ impl Look<'_> {
             let Some((path, outcome)) = self.files.get_mut(at) else { continue };
             let Some((stamp, Settled(is_settled), found)) = read else { continue };
             *outcome = Some(found.clone());
+            if matches!(found, Outcome::LeftOut(LeftOutReason::NotFinished)) {
+                self.looked.is_unfinished = true;
+                continue;
+            }
             let is_kept = matches!(found, Outcome::Words(_) | Outcome::LeftOut(_));
             let is_kept = is_kept && !self.query.question.needs_text();
             if !is_kept && is_settled {
@@ -334,11 +340,18 @@ struct FileReader<'a> {
     query: &'a RecallQuery,
     words: &'a Generation,
     matcher: Matcher<'a>,
+    /// When the text of a document has to be known; `None` if the reader waits for each.
+    deadline: Option<Instant>,
 }
 
 impl<'a> FileReader<'a> {
-    fn new(inner: &'a Inner, query: &'a RecallQuery, words: &'a Generation) -> Self {
-        Self { inner, query, words, matcher: Matcher::new(&query.question) }
+    fn new(
+        inner: &'a Inner,
+        query: &'a RecallQuery,
+        words: &'a Generation,
+        deadline: Option<Instant>,
+    ) -> Self {
+        Self { inner, query, words, matcher: Matcher::new(&query.question), deadline }
     }
 
     fn read(&mut self, job: &Job) -> ReadFile {
@@ -359,10 +372,10 @@ impl<'a> FileReader<'a> {
     ) -> Option<Outcome> {
         let kind = kind_of(found.name());
         let is_unchanged = || os::status(file).is_ok_and(|status| status.stamp == stamp);
-        let text = match self.inner.ranked_text(&found.path, file, stamp).ok()? {
+        let text = match self.inner.ranked_text(&found.path, file, stamp, self.deadline).ok()? {
             Ok(ranked) => ranked.text,
             Err(why) => {
-                if is_unchanged() {
+                if why != LeftOutReason::NotFinished && is_unchanged() {
                     self.words.insert_left_out((stamp, kind), why, began);
                 }
                 return Some(Outcome::LeftOut(why));
@@ -409,12 +422,14 @@ pub(super) struct RankedText {
 }
 
 impl Inner {
-    /// Reads the text of a file, or returns why it is not ranked.
+    /// Reads the text of a file, or returns why it is not ranked. A document whose text is not
+    /// known by the deadline is not finished.
     pub(super) fn ranked_text(
         &self,
         path: &SpacePath,
         file: &File,
         stamp: FileStamp,
+        deadline: Option<Instant>,
     ) -> io::Result<Result<RankedText, LeftOutReason>> {
         if DocumentKind::of_name(path.as_str()).is_some()
             && let Some(kind) = self.documents.kind(path, file)?
@@ -423,7 +438,10 @@ impl Inner {
                 return Ok(Err(LeftOutReason::Unreadable));
             };
             if facts.lines.is_none() || kind.is_never_text(path) {
-                let read = self.documents.read(file, stamp, kind)?;
+                let read = match deadline {
+                    Some(deadline) => self.documents.read_by(file, stamp, kind, deadline)?,
+                    None => self.documents.read(file, stamp, kind)?,
+                };
                 return Ok(read.map_err(NoDocumentText::left_out).map(|mut document| RankedText {
                     text: std::mem::take(&mut document.text),
                     facts: Some(facts),

@@ -3,7 +3,7 @@
 use std::io;
 
 use stile_domain::error::Refusal;
-use stile_domain::find::near_names::NearNames;
+use stile_domain::find::near_names::{NearNames, is_twin};
 use stile_domain::listing::EntryKind;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::Sight;
@@ -56,6 +56,42 @@ impl Inner {
             }
             refusal => refusal,
         }
+    }
+
+    /// Refuses to make a path beside a file or folder that a person sees as the same, since its
+    /// name is composed otherwise. Names that the caller may not see do not count. Two callers who make
+    /// both names at the same moment may get both.
+    pub(super) fn refuse_twin(&self, to: &Disclosure) -> Result<(), Refusal> {
+        let made = to.made.as_ref().filter(|path| !path.as_str().is_ascii());
+        let mut above = SpacePath::root();
+        for name in made.into_iter().flat_map(SpacePath::components) {
+            if let Some(path) = self.twin(&above, name, &to.sight) {
+                return Err(Refusal::AlreadyExists { path });
+            }
+            let Some(here) = above.child(name) else { break };
+            above = here;
+        }
+        Ok(())
+    }
+
+    /// Returns the entry of a folder that the caller may see and that a person sees as `name`,
+    /// where the folder has no entry of exactly this name.
+    fn twin(&self, folder: &SpacePath, name: &str, sight: &Sight) -> Option<SpacePath> {
+        if name.is_ascii() {
+            return None;
+        }
+        let open = self.root.open_folder(folder).ok()?;
+        if os::status_at(&open, name).is_ok() {
+            return None;
+        }
+        let mut twin = None;
+        os::entries(&open, |other, _| {
+            let other = other.filter(|other| twin.is_none() && is_twin(name, other));
+            let path = other.and_then(|other| folder.child(other));
+            twin = twin.take().or(path.filter(|path| sight.may_see(path)));
+        })
+        .ok()?;
+        twin
     }
 
     /// Returns the names closest to the first part of a path that is missing, in a folder that the

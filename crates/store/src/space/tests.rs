@@ -17,6 +17,7 @@ mod reading;
 mod recall;
 mod searches;
 mod taken_back;
+mod twins;
 mod waiting;
 mod walks;
 

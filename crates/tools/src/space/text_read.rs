@@ -41,7 +41,7 @@ pub struct TextRead {
     encoding: Option<String>,
     /// Only this page, slide, sheet or chapter.
     page: Option<u64>,
-    /// `extracted`: HTML or mail as plain text.
+    /// `extracted`: HTML, RTF or mail as plain text.
     form: Option<FormArgument>,
 }
 
