@@ -3,8 +3,8 @@
 //! A list is kept as its compact JSON. Its members are compared like fields of their own, if they
 //! are texts, numbers or booleans. Other members are passed over.
 
-use super::json_lexer::{JsonEvent, JsonLexer};
 use super::stored_body::StoredValue;
+use crate::json::pieces::{JsonEvent, JsonLexer};
 
 /// Passes each member of a list to `take`: `None` for one that is a list or an object. Passes
 /// nothing if the JSON is no list.
