@@ -45,6 +45,28 @@ pub fn class_of(before: Option<ContentHash>, last: Option<LastChange>) -> Versio
     }
 }
 
+/// What an append means for the version that it made, once that version is replaced or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// The version before the append is kept for itself.
+    IsKept,
+    /// The version before the append is a first version, and is kept now: so far the file held it.
+    IsKeptNow,
+    /// The version before the append is the client's own. An earlier append may have added to a
+    /// first version.
+    MayBeginWithFirst,
+}
+
+/// Decides what becomes of the version before an append, of which nothing may be stored since the
+/// version after begins with it. `class` is what that version was to the client.
+pub fn beginning_of(class: VersionClass, is_stored: bool) -> Beginning {
+    match (is_stored, class) {
+        (true, _) => Beginning::IsKept,
+        (false, VersionClass::First) => Beginning::IsKeptNow,
+        (false, VersionClass::Later) => Beginning::MayBeginWithFirst,
+    }
+}
+
 /// How much a history holds. All sizes are in bytes, compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryUse {

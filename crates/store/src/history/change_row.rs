@@ -1,15 +1,17 @@
 //! The row of a change, as it is recorded.
 
 use stile_domain::history::past_change::Author;
+use stile_domain::history::retention::VersionClass;
 
 use super::file_metadata::FileMetadata;
-use super::{CallBy, NewChange};
+use super::{Call, CallBy, NewChange};
 use crate::now;
 
 /// The bytes that the row of a change takes beside its texts, with its places in the indexes.
-const ROW_BYTES: u64 = 300;
+pub(super) const ROW_BYTES: u64 = 300;
 
 /// The row of a change, without its number.
+#[derive(Clone)]
 pub(super) struct ChangeRow {
     pub(super) space: i64,
     /// The number of the call, if it made a change before.
@@ -28,6 +30,8 @@ pub(super) struct ChangeRow {
     pub(super) mode: Option<u32>,
     pub(super) attributes: Option<String>,
     pub(super) held: Option<String>,
+    /// What the version before is to the client; `None` if the rows before decide that.
+    pub(super) class: Option<VersionClass>,
 }
 
 impl ChangeRow {
@@ -43,14 +47,12 @@ impl ChangeRow {
             size_before: integer(change.size_before),
             after: change.after.map(|hash| *hash.as_bytes()),
             author: change.call.author().clone(),
-            share: match change.call.by {
-                CallBy::Client => change.call.author().share(),
-                CallBy::Owner => OWNER.to_owned(),
-            },
+            share: change.call.share(),
             by: change.call.by,
             mode: change.metadata.map(|metadata| metadata.mode),
             attributes: change.metadata.and_then(FileMetadata::attribute_text),
             held: change.held.map(str::to_owned),
+            class: None,
         }
     }
 
@@ -64,6 +66,16 @@ impl ChangeRow {
         let paths = self.path.len() + self.destination.as_ref().map_or(0, String::len);
         let attributes = self.attributes.as_ref().map_or(0, String::len);
         ROW_BYTES + (2 * paths + attributes) as u64
+    }
+}
+
+impl Call {
+    /// Returns the name under which the history counts what the call keeps.
+    pub(super) fn share(&self) -> String {
+        match self.by {
+            CallBy::Client => self.author.share(),
+            CallBy::Owner => OWNER.to_owned(),
+        }
     }
 }
 

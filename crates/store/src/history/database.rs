@@ -85,6 +85,9 @@ pub(super) fn adopt(
         transaction.execute("UPDATE changes SET space = ?2 WHERE space = ?1", [from, to])?;
         let unrecorded = "UPDATE OR REPLACE unrecorded SET space = ?2 WHERE space = ?1";
         transaction.execute(unrecorded, [from, to])?;
+        let folders = "UPDATE OR IGNORE folders SET space = ?2 WHERE space = ?1";
+        transaction.execute(folders, [from, to])?;
+        transaction.execute("DELETE FROM folders WHERE space = ?1", [from])?;
         transaction.execute("DELETE FROM spaces WHERE space = ?1", [from])?;
     }
     let adopt = "UPDATE spaces SET folder = ?2, path = ?3 WHERE space = ?1";
@@ -116,7 +119,7 @@ pub(super) fn record(
             gone
         }
         Err(error) => {
-            for version in waiting.iter().filter_map(|change| change.version.as_ref()) {
+            for version in waiting.iter().flat_map(Waiting::versions) {
                 version.is_used.set(false);
             }
             let code = |error: &rusqlite::Error| match error {
@@ -150,11 +153,14 @@ pub(super) fn insert(
         }
         return Ok(Err(why));
     }
+    let beginning = waiting.beginning.as_ref().map(|beginning| room.keep_beginning(beginning));
+    let beginning = beginning.transpose()?.flatten().or(waiting.lacks);
     let (class, lacks) = match version {
         None => (class, waiting.lacks),
         Some(stored) => room.make_for_version(row, class, stored)?,
     };
-    if let Some(why) = lacks.filter(|_| refuses) {
+    let why_not_all = beginning.or(lacks);
+    if let Some(why) = why_not_all.filter(|_| refuses) {
         return Ok(Err(why.into()));
     }
     let version = match version.as_ref().filter(|_| lacks.is_none()) {
@@ -203,5 +209,5 @@ pub(super) fn insert(
             .prepare_cached("INSERT OR REPLACE INTO held (name, path) VALUES (?1, ?2)")?
             .execute(params![held, row.path])?;
     }
-    Ok(Ok(Kept { number: ChangeNumber(number), lacks: lacks.map(HistoryError::from) }))
+    Ok(Ok(Kept { number: ChangeNumber(number), lacks: why_not_all.map(HistoryError::from) }))
 }

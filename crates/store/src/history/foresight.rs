@@ -74,7 +74,7 @@ impl History {
             });
             let row = change_row::ChangeRow::new(self.space, &new);
             let (reply, _) = mpsc::channel();
-            let waiting = Waiting { row, version, lacks: None, reply };
+            let waiting = Waiting { row, version, beginning: None, lacks: None, reply };
             let kept = database::insert(&mut room, &waiting, unkept)??;
             let _ = call.number.set(kept.number);
         }

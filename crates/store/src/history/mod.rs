@@ -4,20 +4,23 @@
 //! and a row that says who changes what. Both are durable when the function returns. A version is
 //! stored once, compressed, under its hash. `database` has the rows and the small versions,
 //! `objects` the large versions as files, `room` makes room before anything is stored, `retention`
-//! removes what is too old, and `reading` finds changes and their versions. `foresight` says what
+//! removes what is too old, and `reading` finds changes and their versions. `beginnings` keeps a
+//! first version to which a client only added, before the file that holds it goes. `foresight` says what
 //! an undo could not keep, of what `foreseen_change` describes. `file_metadata` is what a removed
-//! file had beside its content, `change_row` the row of a change, and `stored_version` a compressed
+//! file had beside its content, `folders` what a folder had, `change_row` the row of a change, and `stored_version` a compressed
 //! version. Several processes use one history at once, by the `settings` that are kept with it.
 //! Only those that serve remove what is old.
 //!
 //! A row is written before its change. If the process dies in between, the row names a change that
 //! was never made. Readers tolerate that: the version before the change existed in any case.
 
+mod beginnings;
 mod change_query;
 mod change_row;
 mod database;
 mod error;
 mod file_metadata;
+mod folders;
 mod foreseen_change;
 mod foresight;
 mod objects;
@@ -44,6 +47,7 @@ use crate::state::{OldSpace, StateDir, folder_identity, make_folder};
 pub use change_query::{ChangeQuery, NewestFirst, UnrecordedChanges};
 pub use error::{HistoryError, NoRoom, VersionError};
 pub(crate) use file_metadata::{FileMetadata, MetadataOf};
+pub(crate) use folders::FolderBefore;
 pub use foreseen_change::ForeseenChange;
 pub use settings::{HistoryLimits, HistorySettings, ServerSetting, ServerSettings, UnkeptChange};
 
@@ -104,7 +108,7 @@ pub(crate) struct NewChange<'a> {
     pub(crate) before: Option<ContentHash>,
     pub(crate) size_before: u64,
     pub(crate) after: Option<ContentHash>,
-    /// What a removed file had beside its content.
+    /// What a file had beside its content that is removed, or replaced with what another file had.
     pub(crate) metadata: Option<&'a FileMetadata>,
     /// The name that the displaced file gets, under which a start finds its path again.
     pub(crate) held: Option<&'a str>,
@@ -116,7 +120,7 @@ pub(crate) struct NewChange<'a> {
 pub(crate) enum VersionSource<'a> {
     /// They are in memory.
     Bytes(&'a [u8]),
-    /// They are in an open file with this many bytes.
+    /// They are the first ones of an open file, so many.
     File(&'a File, u64),
     /// Nothing is stored: the version after the change begins with them.
     WithinAfter,
@@ -171,9 +175,30 @@ impl Call {
 struct Waiting {
     row: change_row::ChangeRow,
     version: Option<stored_version::StoredVersion>,
-    /// Why there was no room for the version.
+    /// The first version that the version before begins with, if so far only the file holds it.
+    beginning: Option<beginnings::KeptBeginning>,
+    /// Why there was no room for the version, or for the one that it begins with.
     lacks: Option<NoRoom>,
     reply: mpsc::Sender<Result<Kept, HistoryError>>,
+}
+
+impl Waiting {
+    /// Returns the versions that the change stores.
+    fn versions(&self) -> impl Iterator<Item = &stored_version::StoredVersion> {
+        let beginning = self.beginning.as_ref().map(|beginning| &beginning.version);
+        self.version.iter().chain(beginning)
+    }
+}
+
+/// Returns what was stored, or why there is no room for it.
+fn or_no_room<T>(
+    stored: Result<T, HistoryError>,
+) -> Result<(Option<T>, Option<NoRoom>), HistoryError> {
+    match stored {
+        Ok(stored) => Ok((Some(stored), None)),
+        Err(HistoryError::NoRoom(why)) => Ok((None, Some(why))),
+        Err(error) => Err(error),
+    }
 }
 
 /// A change that is recorded.
@@ -333,14 +358,14 @@ impl History {
         source: VersionSource<'_>,
     ) -> Result<mpsc::Receiver<Result<Kept, HistoryError>>, HistoryError> {
         let row = change_row::ChangeRow::new(self.space, change);
+        let (beginning, lacks) = or_no_room(self.store_beginning(&row, source))?;
         let stored = change.before.map(|hash| self.store_version(&row, hash, source));
-        let (version, lacks) = match stored.transpose() {
-            Ok(version) => (version.flatten(), None),
-            Err(HistoryError::NoRoom(why)) => (None, Some(why)),
-            Err(error) => return Err(error),
+        let (version, lacks) = match or_no_room(stored.transpose())? {
+            (version, None) => (version.flatten().flatten(), lacks),
+            (_, why) => (None, why),
         };
         let (reply, replied) = mpsc::channel();
-        self.waiting().push(Waiting { row, version, lacks, reply });
+        self.waiting().push(Waiting { row, version, beginning: beginning.flatten(), lacks, reply });
         Ok(replied)
     }
 
@@ -359,7 +384,7 @@ impl History {
                 let waiting = std::mem::take(&mut *self.waiting());
                 let gone = database::record(&mut connection, &waiting, limits);
                 self.remove_objects(gone);
-                waiting.iter().filter_map(|change| change.version.as_ref()).for_each(|version| {
+                waiting.iter().flat_map(Waiting::versions).for_each(|version| {
                     self.drop_unused(version);
                 });
                 replied.try_recv().unwrap_or(Err(HistoryError::Stopped))

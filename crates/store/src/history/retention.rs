@@ -47,6 +47,7 @@ impl History {
         let oldest = now().0.saturating_sub(days.saturating_mul(MICROS_A_DAY));
         let most = self.most_bytes();
         self.relaxed().execute("DELETE FROM unrecorded WHERE until < ?1", [oldest])?;
+        self.relaxed().execute("DELETE FROM folders WHERE at < ?1", [oldest])?;
         self.prune_laters(most)?;
         loop {
             let connection = self.relaxed();
@@ -55,6 +56,9 @@ impl History {
                 numbers = too_many(&connection, used(&connection)?.saturating_sub(most))?;
             }
             if numbers.is_empty() {
+                if used(&connection)? > most {
+                    connection.execute_batch("DELETE FROM folders")?;
+                }
                 let freed = format!("PRAGMA incremental_vacuum({FREED_PAGES})");
                 return Ok(connection.execute_batch(&freed)?);
             }

@@ -41,6 +41,9 @@ impl<'t> RoomMaker<'t> {
     /// Returns what the version before a change is to its client. For a command of the owner, what
     /// any client made is a later version.
     pub(super) fn class_of(&self, row: &ChangeRow) -> rusqlite::Result<VersionClass> {
+        if let Some(class) = row.class {
+            return Ok(class);
+        }
         let share = match row.by {
             CallBy::Client => Some(row.share.as_str()),
             CallBy::Owner => None,
@@ -73,7 +76,8 @@ impl<'t> RoomMaker<'t> {
         Ok(class_of(before, newest.map(|(_, last)| last)))
     }
 
-    fn history_use(&self, share: &str) -> rusqlite::Result<HistoryUse> {
+    /// Returns how much the history holds, as far as it counts for a share.
+    pub(super) fn history_use(&self, share: &str) -> rusqlite::Result<HistoryUse> {
         let sums = |query: &str| -> rusqlite::Result<[u64; 3]> {
             let mut query = self.transaction.prepare_cached(query)?;
             query.query_row([share], |row| {

@@ -32,6 +32,8 @@ CREATE TABLE changes (
 CREATE INDEX changes_by_path ON changes (space, path);
 CREATE INDEX changes_by_destination ON changes (space, destination)
     WHERE destination IS NOT NULL;
+CREATE INDEX appends_by_before ON changes (before) WHERE kind = 'appended';
+CREATE INDEX appends_by_after ON changes (after) WHERE kind = 'appended';
 CREATE INDEX changes_by_version ON changes (version) WHERE version IS NOT NULL;
 CREATE TABLE versions (
     version INTEGER PRIMARY KEY,
@@ -59,6 +61,19 @@ CREATE TABLE held (
 CREATE TABLE settings (
     name TEXT PRIMARY KEY NOT NULL,
     value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What folders were like before calls removed or moved them, and where a moved one went.
+CREATE TABLE folders (
+    space INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    mode INTEGER NOT NULL,
+    destination TEXT,
+    call INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    share TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (space, path)
 ) STRICT, WITHOUT ROWID;
 
 -- Room for a version that is being written to a file.
@@ -93,6 +108,13 @@ CREATE TRIGGER changes_in AFTER INSERT ON changes BEGIN
     UPDATE shares SET firsts = firsts + new.bytes WHERE share = new.share;
 END;
 CREATE TRIGGER changes_out AFTER DELETE ON changes BEGIN
+    UPDATE shares SET firsts = firsts - old.bytes WHERE share = old.share;
+END;
+CREATE TRIGGER folders_in AFTER INSERT ON folders BEGIN
+    INSERT OR IGNORE INTO shares (share) VALUES (new.share);
+    UPDATE shares SET firsts = firsts + new.bytes WHERE share = new.share;
+END;
+CREATE TRIGGER folders_out AFTER DELETE ON folders BEGIN
     UPDATE shares SET firsts = firsts - old.bytes WHERE share = old.share;
 END;
 CREATE TRIGGER versions_in AFTER INSERT ON versions BEGIN

@@ -47,9 +47,19 @@ impl Rig {
     }
 
     fn version(&self, name: &str, version: &str) -> Result<Vec<u8>, VersionError> {
+        self.version_beside(name, version, None)
+    }
+
+    /// Returns a version of a file that holds `current` now.
+    fn version_beside(
+        &self,
+        name: &str,
+        version: &str,
+        current: Option<&[u8]>,
+    ) -> Result<Vec<u8>, VersionError> {
         let (path, version) = (path(name), OldVersion::parse(version).unwrap());
         let hash = self.history.find_version(&path, &version, None)?;
-        self.history.bytes_of(&path, hash, None, u64::MAX)
+        self.history.bytes_of(&path, hash, current, u64::MAX)
     }
 
     fn objects(&self) -> Vec<PathBuf> {
@@ -113,6 +123,7 @@ fn keep_as(
     let kind = match (before, after) {
         (None, _) => PastChangeKind::Created,
         (_, None) => PastChangeKind::Removed,
+        (Some(before), Some(after)) if after.starts_with(before) => PastChangeKind::Appended,
         _ => PastChangeKind::Replaced,
     };
     let change = NewChange {
@@ -126,7 +137,14 @@ fn keep_as(
         metadata: None,
         call,
     };
-    history.keep(&change, before.map_or(VersionSource::WithinAfter, VersionSource::Bytes))
+    let source = match before {
+        // Of a long file, nothing is stored before something is added to it.
+        Some(before) if kind != PastChangeKind::Appended || before.len() <= 64 * 1024 => {
+            VersionSource::Bytes(before)
+        }
+        _ => VersionSource::WithinAfter,
+    };
+    history.keep(&change, source)
 }
 
 /// Checks the bytes that the triggers count against a slow count.
@@ -134,6 +152,7 @@ fn check_count(history: &History) {
     let connection = history.connection();
     let sum = |query: &str| -> i64 { connection.query_row(query, [], |row| row.get(0)).unwrap() };
     let firsts = "SELECT (SELECT coalesce(sum(bytes), 0) FROM changes) + \
+                  (SELECT coalesce(sum(bytes), 0) FROM folders) + \
                   (SELECT coalesce(sum(stored), 0) FROM versions WHERE is_first)";
     let laters = "SELECT coalesce(sum(stored), 0) FROM versions WHERE NOT is_first";
     assert_eq!(sum("SELECT coalesce(sum(firsts), 0) FROM shares"), sum(firsts));
@@ -385,6 +404,78 @@ fn what_only_grew_is_not_stored_again_and_still_found() {
     assert_eq!(bytes(Some(b"another")).unwrap(), log[1]);
 }
 
+/// Appends to a long file that somebody else wrote, then replaces it until later versions must go.
+fn append_and_replace(unkept: UnkeptChange, rounds: u64) -> (Rig, Vec<u8>, usize) {
+    let bytes = 1_000_000;
+    let rig = Rig::with(HistoryLimits { days: 30, bytes });
+    let state = StateDir::open(&rig.folder.path().join("state")).unwrap();
+    let unkept = ServerSetting::Named(unkept);
+    let server = ServerSettings { unkept, ..named(HistoryLimits { days: 30, bytes }) };
+    let root = rig.folder.path().join("root");
+    let history = History::open_to_serve(&state, &root, &server).unwrap();
+    let call = Call::new(author("ann"));
+    let first = noise(200_000, 1);
+    let mut now = [&first[..], b"x"].concat();
+    keep_as(&history, &call, "/diary", [Some(&first), Some(&now)]).unwrap();
+    let mut made = 0;
+    for round in 0..rounds {
+        // The client's own content is long, so that its versions soon take all room.
+        let next = noise(600_000, 10 + round);
+        if keep_as(&history, &call, "/diary", [Some(&now), Some(&next)]).is_ok() {
+            (now, made) = (next, made + 1);
+        }
+    }
+    (rig, first, made)
+}
+
+#[test]
+fn a_long_first_version_that_was_only_added_to_outlives_the_later_versions_of_the_client() {
+    for unkept in [UnkeptChange::GoesOn, UnkeptChange::IsRefused] {
+        let (rig, first, made) = append_and_replace(unkept, 6);
+        assert!(made > 0);
+        assert_eq!(rig.version("/diary", "1").unwrap(), first, "{unkept:?}");
+        assert!(rig.used() <= 1_000_000 && rig.in_files() <= 1_000_000);
+    }
+}
+
+#[test]
+fn a_long_first_version_outlives_large_appends_and_an_append_at_another_path() {
+    let rig = Rig::with(HistoryLimits { days: 30, bytes: 1_000_000 });
+    let (one, call) = (Call::new(author("ann")), Call::new(author("ann")));
+    let first = noise(200_000, 1);
+    // All that the client adds is more than its share, the first version is not.
+    let more = [&first[..], &noise(900_000, 2)].concat();
+    keep_as(&rig.history, &one, "/log", [Some(&first), Some(&more)]).unwrap();
+    let hash = ContentHash::digest(&more);
+    let moved = NewChange {
+        kind: PastChangeKind::Moved,
+        path: &path("/log"),
+        to: Some(&path("/moved")),
+        before: Some(hash),
+        size_before: more.len() as u64,
+        after: Some(hash),
+        held: None,
+        metadata: None,
+        call: &call,
+    };
+    rig.history.keep(&moved, VersionSource::WithinAfter).unwrap();
+    let grown = [&more[..], b"x"].concat();
+    keep_as(&rig.history, &call, "/moved", [Some(&more), Some(&grown)]).unwrap();
+    keep_as(&rig.history, &call, "/moved", [Some(&grown), None]).unwrap();
+    assert_eq!(rig.version("/log", "1").unwrap(), first);
+}
+
+#[test]
+fn a_long_version_is_found_in_one_to_which_somebody_else_added() {
+    let rig = Rig::new();
+    let first = noise(100_000, 1);
+    let [appended, by_person] = [b"a", b"b"].map(|more| [&first[..], more].concat());
+    let call = Call::new(author("ann"));
+    keep_as(&rig.history, &call, "/log", [Some(&first), Some(&appended)]).unwrap();
+    keep_as(&rig.history, &call, "/log", [Some(&by_person), Some(b"x")]).unwrap();
+    assert_eq!(rig.version_beside("/log", "1", Some(b"x")).unwrap(), first);
+}
+
 #[test]
 fn changes_are_found_by_path_client_caller_time_and_call() {
     let rig = Rig::new();
@@ -584,7 +675,18 @@ fn what_the_history_said_it_keeps_is_there_under_every_limit() {
             let at = chance.below(files.len());
             let who = chance.below(5);
             let length = [0, 90, 4_000, 140_000, 200_000][chance.below(5)];
-            let content = (chance.below(6) > 0).then(|| noise(length, seed * 1_000 + step));
+            let mut content = (chance.below(6) > 0).then(|| noise(length, seed * 1_000 + step));
+            let earlier = promised.get(chance.below(promised.len().max(1)) % promised.len().max(1));
+            match (chance.below(3), &files[at], earlier) {
+                // Something is added to the file, or an earlier version comes back.
+                (0, Some(now), _) => {
+                    content = Some([&now[..], &noise(90, seed * 1_000 + step)].concat());
+                }
+                (1, _, Some((name, _, bytes))) if *name == format!("/{at}") => {
+                    content = Some(bytes.clone());
+                }
+                _ => {}
+            }
             let before = std::mem::replace(&mut files[at], content.clone());
             // A person saves without the history, and an owner's command is never refused.
             let call = match who {
@@ -592,22 +694,33 @@ fn what_the_history_said_it_keeps_is_there_under_every_limit() {
                 3 => Some(Call::of_owner(author("ann"))),
                 who => Some(Call::new(authors[who].clone())),
             };
+            let name = format!("/{at}");
+            let mut is_all_kept = before == content;
             if let Some(call) = call.filter(|_| before != content) {
-                let name = format!("/{at}");
                 let versions = [before.as_deref(), content.as_deref()];
                 if let Ok(kept) = keep_as(&rig.history, &call, &name, versions) {
+                    is_all_kept = kept.lacks.is_none();
                     let last = made.insert((who, at), content);
                     let is_first = who != 3 && last != Some(before.clone());
-                    if let (None, Some(bytes), true) = (kept.lacks, before, is_first) {
-                        promised.push((name, kept.number, bytes));
+                    if let (None, Some(bytes), true) = (kept.lacks, before.clone(), is_first) {
+                        promised.push((name.clone(), kept.number, bytes));
                     }
                 }
+            }
+            if !is_all_kept {
+                // What only the file held may be lost to a person's save, and to a change of which
+                // the history said that it is not kept.
+                promised.retain(|(file, number, bytes)| {
+                    let is_in_file = before.as_ref().is_some_and(|file| file.starts_with(bytes));
+                    *file != name || !is_in_file || rig.version(file, &number.to_string()).is_ok()
+                });
             }
             assert!(rig.used() <= limit, "step {step} of {limit}: {}", rig.used());
             assert!(rig.in_files() <= limit, "step {step} of {limit}");
             for (name, number, bytes) in &promised {
-                let found = rig.version(name, &number.to_string());
-                assert_eq!(found.ok().as_ref(), Some(bytes), "step {step} of {limit}: {name}");
+                let now = files[name[1..].parse::<usize>().unwrap()].as_deref();
+                let found = rig.version_beside(name, &number.to_string(), now);
+                assert!(found.is_ok_and(|it| it == *bytes), "step {step} of {limit}: {name}");
             }
         }
         assert!(promised.len() > 5, "{} of {limit}", promised.len());

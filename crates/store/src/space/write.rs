@@ -337,6 +337,7 @@ impl Change<'_> {
             return Err(Refusal::NotPermitted { path: target.path.clone() });
         }
         let (kind, source) = kind_of_edit(old_bytes, bytes);
+        let metadata = like.map(|_| os::metadata(&old.file, &old.status));
         let change = NewChange {
             kind,
             path: target.path,
@@ -345,7 +346,7 @@ impl Change<'_> {
             size_before: old_bytes.len() as u64,
             after: Some(hash),
             held: self.held_name(target, &displaced),
-            metadata: None,
+            metadata: metadata.as_ref(),
             call: self.call,
         };
         let (mut recorded, mut draft) = self.inner.record_during(&change, source, || {
@@ -680,62 +681,6 @@ impl Change<'_> {
             size_bytes: bytes.len() as u64,
             total_lines: lines.map(|lines| lines.total_lines()),
         })
-    }
-
-    /// Creates the missing parents of `path`, durably, and adds them to `made`, the outermost
-    /// first.
-    pub(super) fn make_parents(
-        &self,
-        path: &SpacePath,
-        made: &mut Vec<SpacePath>,
-    ) -> Result<(), Refusal> {
-        match path.split() {
-            Some((folder, _)) => self.make_folders(&folder, path, made),
-            None => Ok(()),
-        }
-    }
-
-    /// Creates a folder and its missing parents, durably, and adds them to `made`, the outermost
-    /// first. A refusal names `path`.
-    pub(super) fn make_folders(
-        &self,
-        folder: &SpacePath,
-        path: &SpacePath,
-        made: &mut Vec<SpacePath>,
-    ) -> Result<(), Refusal> {
-        let io = |error: io::Error| refusal(&error, path);
-        if self.root.open_folder(folder).is_ok() {
-            return Ok(());
-        }
-        let mut above = SpacePath::root();
-        for name in folder.components() {
-            let here = above.child(name).ok_or_else(|| Refusal::not_found(path))?;
-            let parent = self.root.open_folder(&above).map_err(io)?;
-            if os::status(&parent).map_err(io)?.is_protected() {
-                return Err(Refusal::ReadOnly { path: path.clone(), is_folder: true });
-            }
-            match self.root.open_folder(&here) {
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    if os::make_folder(&parent, name).map_err(io)? {
-                        made.push(here.clone());
-                    }
-                    os::sync(&parent).map_err(io)?;
-                }
-                Err(error) => return Err(io(error)),
-            }
-            above = here;
-        }
-        Ok(())
-    }
-
-    /// Removes folders that were created for a file that could not be. A folder in use stays.
-    pub(super) fn remove_folders(&self, made: &[SpacePath]) {
-        for (above, name) in made.iter().rev().filter_map(SpacePath::split) {
-            if let Ok(parent) = self.root.open_folder(&above) {
-                let _ = os::remove_folder(&parent, name);
-            }
-        }
     }
 
     /// Removes a file for `file.remove`.
