@@ -1,6 +1,6 @@
 //! The row of a change, as it is recorded.
 
-use stile_domain::history::past_change::Author;
+use stile_domain::history::past_change::{Author, PastChangeKind};
 use stile_domain::history::retention::VersionClass;
 
 use super::file_metadata::FileMetadata;
@@ -17,7 +17,7 @@ pub(super) struct ChangeRow {
     /// The number of the call, if it made a change before.
     pub(super) call: Option<i64>,
     pub(super) at: i64,
-    pub(super) kind: &'static str,
+    pub(super) kind: PastChangeKind,
     pub(super) path: String,
     pub(super) destination: Option<String>,
     pub(super) before: Option<[u8; 32]>,
@@ -40,7 +40,7 @@ impl ChangeRow {
             space,
             call: change.call.number().map(|number| number.0),
             at: now().0,
-            kind: change.kind.word(),
+            kind: change.kind,
             path: change.path.as_str().to_owned(),
             destination: change.to.map(|path| path.as_str().to_owned()),
             before: change.before.map(|hash| *hash.as_bytes()),

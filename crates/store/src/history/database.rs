@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use stile_domain::history::past_change::ChangeNumber;
-use stile_domain::history::retention::VersionClass;
+use stile_domain::history::retention::{RowOf, VersionClass, row_of};
 
 use super::change_row::integer;
 use super::error::HistoryError;
 use super::room::RoomMaker;
 use super::settings::UnkeptChange;
-use super::{CallBy, Kept, Waiting};
+use super::{CallBy, Kept, MadeRow, Waiting};
 use crate::state::{Migration, SqliteSchema, lock_database};
 
 pub(super) const NAME: &str = "history.db";
@@ -147,11 +147,11 @@ pub(super) fn insert(
     let transaction = room.transaction;
     let class = room.class_of(row)?;
     let refuses = unkept == UnkeptChange::IsRefused && row.by == CallBy::Client;
-    if let Some(why) = room.make_for_row(row)? {
-        if !refuses {
-            room.count_unrecorded(row)?;
-        }
-        return Ok(Err(why));
+    if let Some(why) = room.make_for_row(row, class)? {
+        return Ok(match refuses {
+            true => Err(why.into()),
+            false => room.merge_or_count(waiting, why)?,
+        });
     }
     let beginning = waiting.beginning.as_ref().map(|beginning| room.keep_beginning(beginning));
     let beginning = beginning.transpose()?.flatten().or(waiting.lacks);
@@ -169,15 +169,16 @@ pub(super) fn insert(
     };
     let mut insert = transaction.prepare_cached(
         "INSERT INTO changes (space, call, at, kind, path, destination, before, size_before, \
-         after, version, tool, subject, client, token, mode, attributes, share, is_later, bytes) \
+         after, version, tool, subject, client, token, mode, attributes, share, is_later, is_bulk, \
+         bytes) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, \
-         ?19)",
+         ?19, ?20)",
     )?;
     insert.execute(params![
         row.space,
         row.call.unwrap_or(0),
         row.at,
-        row.kind,
+        row.kind.word(),
         row.path,
         row.destination,
         row.before,
@@ -192,6 +193,7 @@ pub(super) fn insert(
         row.attributes,
         row.share,
         class == VersionClass::Later,
+        row_of(row.kind, class) == RowOf::Bulk,
         integer(row.bytes()),
     ])?;
     let number = transaction.last_insert_rowid();
@@ -204,10 +206,7 @@ pub(super) fn insert(
             .prepare_cached("UPDATE changes SET call = number WHERE number = ?1")?
             .execute([number])?;
     }
-    if let Some(held) = &row.held {
-        transaction
-            .prepare_cached("INSERT OR REPLACE INTO held (name, path) VALUES (?1, ?2)")?
-            .execute(params![held, row.path])?;
-    }
-    Ok(Ok(Kept { number: ChangeNumber(number), lacks: why_not_all.map(HistoryError::from) }))
+    room.hold(row)?;
+    let lacks = why_not_all.map(HistoryError::from);
+    Ok(Ok(Kept { made: MadeRow::New(ChangeNumber(number)), lacks }))
 }

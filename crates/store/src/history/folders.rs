@@ -5,7 +5,7 @@
 
 use rusqlite::{OptionalExtension as _, TransactionBehavior, params};
 use stile_domain::history::past_change::{ChangeNumber, PastChange};
-use stile_domain::history::retention::{Room, room_for_row};
+use stile_domain::history::retention::{Room, RowOf, room_for_row};
 use stile_domain::path::SpacePath;
 
 use super::change_row::{ROW_BYTES, integer};
@@ -43,7 +43,7 @@ impl History {
                 .prepare_cached("DELETE FROM folders WHERE space = ?1 AND path = ?2")?
                 .execute(params![self.space, path])?;
             let bytes = ROW_BYTES + (path.len() + to.map_or(0, str::len)) as u64;
-            match room_for_row(bytes, &room.history_use(&share)?) {
+            match room_for_row(bytes, RowOf::First, &room.history_use(&share)?) {
                 Room::Free => {}
                 Room::After(excess) => room.remove_laters(None, excess, None)?,
                 Room::OverShare | Room::TooLarge => break,

@@ -76,7 +76,9 @@ impl History {
             let (reply, _) = mpsc::channel();
             let waiting = Waiting { row, version, beginning: None, lacks: None, reply };
             let kept = database::insert(&mut room, &waiting, unkept)??;
-            let _ = call.number.set(kept.number);
+            if let Some(number) = kept.made.number() {
+                let _ = call.number.set(number);
+            }
         }
         call.number().map_or(Ok(Vec::new()), |call| lacking(&transaction, call))
     }

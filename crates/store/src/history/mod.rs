@@ -7,7 +7,7 @@
 //! removes what is too old, and `reading` finds changes and their versions. `beginnings` keeps a
 //! first version to which a client only added, before the file that holds it goes. `foresight` says what
 //! an undo could not keep, of what `foreseen_change` describes. `file_metadata` is what a removed
-//! file had beside its content, `folders` what a folder had, `change_row` the row of a change, and `stored_version` a compressed
+//! file had beside its content, `merging` lets one row stand for two changes, `folders` what a folder had, `change_row` the row of a change, and `stored_version` a compressed
 //! version. Several processes use one history at once, by the `settings` that are kept with it.
 //! Only those that serve remove what is old.
 //!
@@ -23,6 +23,7 @@ mod file_metadata;
 mod folders;
 mod foreseen_change;
 mod foresight;
+mod merging;
 mod objects;
 mod reading;
 mod retention;
@@ -43,6 +44,8 @@ use stile_domain::history::past_change::{Author, ChangeNumber, PastChangeKind};
 use stile_domain::path::SpacePath;
 
 use crate::state::{OldSpace, StateDir, folder_identity, make_folder};
+
+use room::RoomMaker;
 
 pub use change_query::{ChangeQuery, NewestFirst, UnrecordedChanges};
 pub use error::{HistoryError, NoRoom, VersionError};
@@ -201,10 +204,19 @@ fn or_no_room<T>(
     }
 }
 
+/// The row of a change that is recorded.
+#[derive(Clone, Debug)]
+pub(crate) enum MadeRow {
+    /// It was added.
+    New(ChangeNumber),
+    /// It is that of an earlier change, to which this one was added.
+    Merged(merging::RowBefore),
+}
+
 /// A change that is recorded.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    pub(crate) number: ChangeNumber,
+    pub(crate) made: MadeRow,
     /// Why the history does not have the version before the change; `None` if it has.
     pub(crate) lacks: Option<HistoryError>,
 }
@@ -392,17 +404,32 @@ impl History {
         };
         drop(connection);
         let kept = recorded?;
-        let _ = call.number.set(kept.number);
+        if let Some(number) = kept.made.number() {
+            let _ = call.number.set(number);
+        }
         self.since_prune.fetch_add(1, Ordering::Relaxed);
         Ok(kept)
     }
 
     /// Forgets changes that were recorded and then not made.
-    pub(crate) fn forget(&self, numbers: &[ChangeNumber]) {
-        let numbers: Vec<i64> = numbers.iter().map(|number| number.0).collect();
-        if let Err(error) = self.remove_changes(&numbers) {
+    pub(crate) fn forget(&self, rows: &[MadeRow]) {
+        let numbers: Vec<i64> = rows.iter().filter_map(|row| row.number()).map(|it| it.0).collect();
+        let forgotten = self.take_apart(rows).and_then(|()| self.remove_changes(&numbers));
+        if let Err(error) = forgotten {
             tracing::warn!(%error, "a change that was not made stays in the history");
         }
+    }
+
+    /// Takes the changes that were not made out of the rows to which they were added.
+    fn take_apart(&self, rows: &[MadeRow]) -> Result<(), HistoryError> {
+        let connection = self.connection();
+        let room = RoomMaker::new(&connection, 0);
+        for row in rows {
+            if let MadeRow::Merged(before) = row {
+                room.take_apart(before)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the path of the file that a held file was displaced from.

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use stile_domain::history::retention::victims;
+use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
 
 use super::error::HistoryError;
@@ -125,10 +126,14 @@ impl History {
     pub fn unrecorded(&self) -> Result<Vec<UnrecordedChanges>, HistoryError> {
         let connection = self.relaxed();
         let mut query = connection.prepare_cached(
-            "SELECT client, changes, since, until FROM unrecorded WHERE space = ?1 ORDER BY share",
+            "SELECT client, changes, since, until, paths FROM unrecorded \
+             WHERE space = ?1 ORDER BY share",
         )?;
         let rows = query.query_map([self.space], |row| {
+            let paths: String = row.get(4)?;
+            let paths: Vec<String> = serde_json::from_str(&paths).unwrap_or_default();
             Ok(UnrecordedChanges {
+                paths: paths.iter().filter_map(|path| SpacePath::parse(path).ok()).collect(),
                 client: row.get(0)?,
                 changes: u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default(),
                 since: Instant(row.get(2)?),

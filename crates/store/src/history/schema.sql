@@ -27,6 +27,7 @@ CREATE TABLE changes (
     -- Whose room the version before takes, and whether the same client wrote that version.
     share TEXT NOT NULL,
     is_later INTEGER NOT NULL,
+    is_bulk INTEGER NOT NULL,
     bytes INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX changes_by_path ON changes (space, path);
@@ -91,6 +92,8 @@ CREATE TABLE unrecorded (
     share TEXT NOT NULL,
     client TEXT,
     changes INTEGER NOT NULL,
+    -- The files of the first of them, as a JSON array.
+    paths TEXT NOT NULL,
     since INTEGER NOT NULL,
     until INTEGER NOT NULL,
     PRIMARY KEY (space, share)
@@ -100,15 +103,23 @@ CREATE TABLE unrecorded (
 CREATE TABLE shares (
     share TEXT PRIMARY KEY NOT NULL,
     firsts INTEGER NOT NULL DEFAULT 0,
+    -- Of these, the rows that tell of what the client itself made.
+    bulk_rows INTEGER NOT NULL DEFAULT 0,
     laters INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER changes_in AFTER INSERT ON changes BEGIN
     INSERT OR IGNORE INTO shares (share) VALUES (new.share);
-    UPDATE shares SET firsts = firsts + new.bytes WHERE share = new.share;
+    UPDATE shares SET
+        firsts = firsts + new.bytes,
+        bulk_rows = bulk_rows + CASE WHEN new.is_bulk THEN new.bytes ELSE 0 END
+        WHERE share = new.share;
 END;
 CREATE TRIGGER changes_out AFTER DELETE ON changes BEGIN
-    UPDATE shares SET firsts = firsts - old.bytes WHERE share = old.share;
+    UPDATE shares SET
+        firsts = firsts - old.bytes,
+        bulk_rows = bulk_rows - CASE WHEN old.is_bulk THEN old.bytes ELSE 0 END
+        WHERE share = old.share;
 END;
 CREATE TRIGGER folders_in AFTER INSERT ON folders BEGIN
     INSERT OR IGNORE INTO shares (share) VALUES (new.share);

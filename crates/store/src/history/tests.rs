@@ -11,6 +11,8 @@ use stile_domain::path::SpacePath;
 
 use super::*;
 
+mod appends;
+
 struct Rig {
     folder: tempfile::TempDir,
     history: Arc<History>,
@@ -62,6 +64,13 @@ impl Rig {
         self.history.bytes_of(&path, hash, current, u64::MAX)
     }
 
+    /// Whether the history has bytes as a first version.
+    fn has_first(&self, bytes: &[u8]) -> bool {
+        let query = "SELECT EXISTS (SELECT 1 FROM versions WHERE hash = ?1 AND is_first)";
+        let hash = ContentHash::digest(bytes);
+        self.history.connection().query_row(query, [hash.as_bytes()], |row| row.get(0)).unwrap()
+    }
+
     fn objects(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.history.objects()).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()
@@ -109,7 +118,17 @@ fn keep(
     after: &[u8],
 ) -> Result<ChangeNumber, HistoryError> {
     let kept = keep_as(history, &Call::new(author.clone()), name, [Some(before), Some(after)])?;
-    kept.lacks.map_or(Ok(kept.number), Err)
+    match kept.lacks {
+        None => Ok(kept.made.number().unwrap()),
+        Some(why) => Err(why),
+    }
+}
+
+impl Kept {
+    /// Returns the number of a change that has a row of its own.
+    fn number(&self) -> ChangeNumber {
+        self.made.number().unwrap()
+    }
 }
 
 /// Records a change of a file from one content to another.
@@ -228,7 +247,7 @@ fn a_file_that_is_longer_than_memory_should_hold_is_compressed_in_pieces() {
     assert!(matches!(rig.history.keep(&change(other), source), Err(HistoryError::Changed)));
     assert_eq!(rig.objects(), Vec::<PathBuf>::new());
     let kept = rig.history.keep(&change(ContentHash::digest(&bytes)), source).unwrap();
-    assert_eq!(rig.version("/large", &kept.number.to_string()).unwrap(), bytes);
+    assert_eq!(rig.version("/large", &kept.number().to_string()).unwrap(), bytes);
 }
 
 #[test]
@@ -331,13 +350,47 @@ fn changes_that_have_no_room_for_a_row_are_counted() {
         .map(|number| keep_as(&rig.history, &call, &format!("/{number}"), [None, Some(b"x")]))
         .collect();
     let recorded = made.iter().filter(|made| made.is_ok()).count();
-    assert!((8..13).contains(&recorded), "{recorded}");
+    assert!((2..4).contains(&recorded), "{recorded}");
+    // What somebody else made still has its row.
+    let removed = keep_as(&rig.history, &call, "/precious", [Some(b"only copy"), None]).unwrap();
+    assert!(removed.lacks.is_none());
     let [unrecorded] = rig.history.unrecorded().unwrap().try_into().unwrap();
     assert_eq!(
         (unrecorded.client.as_deref(), unrecorded.changes),
         (Some("greedy"), 20 - recorded as u64)
     );
+    assert_eq!(unrecorded.paths.last(), Some(&path("/19")));
     assert!(rig.used() <= 4_000);
+}
+
+#[test]
+fn a_clients_later_change_without_room_for_a_row_is_added_to_its_row_of_the_file() {
+    let rig = Rig::with(HistoryLimits { days: 30, bytes: 8_000 });
+    let call = || Call::new(author("ann"));
+    let change = |from: &[u8], to| keep_as(&rig.history, &call(), "/note", [Some(from), to]);
+    let row = || {
+        let found = rig.history.changes(&ChangeQuery::default()).unwrap();
+        let found = found.into_iter().find(|change| change.path == path("/note")).unwrap();
+        (found.number.0, found.kind, found.before, found.after)
+    };
+    let hash = |bytes: &[u8]| Some(ContentHash::digest(bytes));
+    change(b"first", Some(b"evil")).unwrap();
+    for at in 0..20 {
+        let _ = keep_as(&rig.history, &call(), &format!("/{at}"), [None, Some(b"x")]);
+    }
+    let added = change(b"evil", Some(b"worse")).unwrap();
+    assert_eq!(added.lacks.unwrap().outcome(), "over_share");
+    let replaced = (1, PastChangeKind::Replaced, hash(b"first"), hash(b"worse"));
+    assert_eq!(row(), replaced);
+    let removed = change(b"worse", None).unwrap();
+    assert_eq!(row(), (1, PastChangeKind::Removed, hash(b"first"), None));
+    // A change that was not made leaves the row as it was.
+    rig.history.forget(&[removed.made]);
+    assert_eq!(row(), replaced);
+    assert_eq!(rig.version("/note", "1").unwrap(), b"first");
+    // What somebody else wrote meanwhile is not the client's, so nothing is added to its row.
+    change(b"by a person", Some(b"x")).unwrap();
+    assert_ne!(row().0, 1);
 }
 
 #[test]
@@ -368,7 +421,7 @@ fn a_smaller_limit_takes_effect_when_the_server_starts() {
 fn a_change_that_was_not_made_is_forgotten_with_its_version() {
     let rig = Rig::new();
     let number = rig.replace("/a", &noise(300_000, 1), b"x");
-    rig.history.forget(&[number]);
+    rig.history.forget(&[MadeRow::New(number)]);
     assert_eq!(rig.numbers(&ChangeQuery::default()), [0; 0]);
     assert_eq!(rig.objects(), Vec::<PathBuf>::new());
     assert_eq!(rig.replace("/a", b"one", b"two"), ChangeNumber(number.0 + 1));
@@ -402,78 +455,6 @@ fn what_only_grew_is_not_stored_again_and_still_found() {
     assert!(matches!(bytes(Some(b"another")), Err(VersionError::NotKept { .. })));
     rig.replace("/log", &log[3], b"another");
     assert_eq!(bytes(Some(b"another")).unwrap(), log[1]);
-}
-
-/// Appends to a long file that somebody else wrote, then replaces it until later versions must go.
-fn append_and_replace(unkept: UnkeptChange, rounds: u64) -> (Rig, Vec<u8>, usize) {
-    let bytes = 1_000_000;
-    let rig = Rig::with(HistoryLimits { days: 30, bytes });
-    let state = StateDir::open(&rig.folder.path().join("state")).unwrap();
-    let unkept = ServerSetting::Named(unkept);
-    let server = ServerSettings { unkept, ..named(HistoryLimits { days: 30, bytes }) };
-    let root = rig.folder.path().join("root");
-    let history = History::open_to_serve(&state, &root, &server).unwrap();
-    let call = Call::new(author("ann"));
-    let first = noise(200_000, 1);
-    let mut now = [&first[..], b"x"].concat();
-    keep_as(&history, &call, "/diary", [Some(&first), Some(&now)]).unwrap();
-    let mut made = 0;
-    for round in 0..rounds {
-        // The client's own content is long, so that its versions soon take all room.
-        let next = noise(600_000, 10 + round);
-        if keep_as(&history, &call, "/diary", [Some(&now), Some(&next)]).is_ok() {
-            (now, made) = (next, made + 1);
-        }
-    }
-    (rig, first, made)
-}
-
-#[test]
-fn a_long_first_version_that_was_only_added_to_outlives_the_later_versions_of_the_client() {
-    for unkept in [UnkeptChange::GoesOn, UnkeptChange::IsRefused] {
-        let (rig, first, made) = append_and_replace(unkept, 6);
-        assert!(made > 0);
-        assert_eq!(rig.version("/diary", "1").unwrap(), first, "{unkept:?}");
-        assert!(rig.used() <= 1_000_000 && rig.in_files() <= 1_000_000);
-    }
-}
-
-#[test]
-fn a_long_first_version_outlives_large_appends_and_an_append_at_another_path() {
-    let rig = Rig::with(HistoryLimits { days: 30, bytes: 1_000_000 });
-    let (one, call) = (Call::new(author("ann")), Call::new(author("ann")));
-    let first = noise(200_000, 1);
-    // All that the client adds is more than its share, the first version is not.
-    let more = [&first[..], &noise(900_000, 2)].concat();
-    keep_as(&rig.history, &one, "/log", [Some(&first), Some(&more)]).unwrap();
-    let hash = ContentHash::digest(&more);
-    let moved = NewChange {
-        kind: PastChangeKind::Moved,
-        path: &path("/log"),
-        to: Some(&path("/moved")),
-        before: Some(hash),
-        size_before: more.len() as u64,
-        after: Some(hash),
-        held: None,
-        metadata: None,
-        call: &call,
-    };
-    rig.history.keep(&moved, VersionSource::WithinAfter).unwrap();
-    let grown = [&more[..], b"x"].concat();
-    keep_as(&rig.history, &call, "/moved", [Some(&more), Some(&grown)]).unwrap();
-    keep_as(&rig.history, &call, "/moved", [Some(&grown), None]).unwrap();
-    assert_eq!(rig.version("/log", "1").unwrap(), first);
-}
-
-#[test]
-fn a_long_version_is_found_in_one_to_which_somebody_else_added() {
-    let rig = Rig::new();
-    let first = noise(100_000, 1);
-    let [appended, by_person] = [b"a", b"b"].map(|more| [&first[..], more].concat());
-    let call = Call::new(author("ann"));
-    keep_as(&rig.history, &call, "/log", [Some(&first), Some(&appended)]).unwrap();
-    keep_as(&rig.history, &call, "/log", [Some(&by_person), Some(b"x")]).unwrap();
-    assert_eq!(rig.version_beside("/log", "1", Some(b"x")).unwrap(), first);
 }
 
 #[test]
@@ -702,17 +683,19 @@ fn what_the_history_said_it_keeps_is_there_under_every_limit() {
                     is_all_kept = kept.lacks.is_none();
                     let last = made.insert((who, at), content);
                     let is_first = who != 3 && last != Some(before.clone());
-                    if let (None, Some(bytes), true) = (kept.lacks, before.clone(), is_first) {
-                        promised.push((name.clone(), kept.number, bytes));
+                    let number = kept.made.number();
+                    let promise = (number, kept.lacks, before.clone(), is_first);
+                    if let (Some(number), None, Some(bytes), true) = promise {
+                        promised.push((name.clone(), number, bytes));
                     }
                 }
             }
             if !is_all_kept {
                 // What only the file held may be lost to a person's save, and to a change of which
                 // the history said that it is not kept.
-                promised.retain(|(file, number, bytes)| {
+                promised.retain(|(file, _, bytes)| {
                     let is_in_file = before.as_ref().is_some_and(|file| file.starts_with(bytes));
-                    *file != name || !is_in_file || rig.version(file, &number.to_string()).is_ok()
+                    *file != name || !is_in_file || rig.has_first(bytes)
                 });
             }
             assert!(rig.used() <= limit, "step {step} of {limit}: {}", rig.used());
@@ -737,12 +720,12 @@ fn what_an_undo_cannot_keep_is_foreseen_and_takes_nothing_from_others() {
     let client = |name: &str| Author { client: Some(name.to_owned()), ..author("ann") };
     let modest = Call::new(client("modest"));
     let note = keep_as(&rig.history, &modest, "/note", [Some(b"only copy"), None]).unwrap();
-    // One client makes files until not even a row has room.
+    // One client replaces files until not even a row has room.
     let files: Vec<(String, Vec<u8>)> =
         (0..400).map(|at| (format!("/f{at}"), noise(60, at))).collect();
     let made = |(name, content): &&(String, Vec<u8>)| {
         let call = Call::new(client("bulk"));
-        keep_as(&rig.history, &call, name, [None, Some(content)]).is_ok()
+        keep_as(&rig.history, &call, name, [Some(name.as_bytes()), Some(content)]).is_ok()
     };
     let files: Vec<_> = files.iter().filter(made).collect();
     let foreseen = files.iter().map(|(name, content)| ForeseenChange {
@@ -764,7 +747,7 @@ fn what_an_undo_cannot_keep_is_foreseen_and_takes_nothing_from_others() {
     assert_eq!(rig.history.lacking(undo.number().unwrap()).unwrap(), lacking);
     rig.history.prune().unwrap();
     assert!(rig.used() <= limit, "{}", rig.used());
-    assert_eq!(rig.version("/note", &note.number.to_string()).unwrap(), b"only copy");
+    assert_eq!(rig.version("/note", &note.number().to_string()).unwrap(), b"only copy");
 }
 
 #[test]
