@@ -57,10 +57,19 @@ pub enum Beginning {
     MayBeginWithFirst,
 }
 
+/// An append, as far as the version before it counts.
+#[derive(Clone, Copy, Debug)]
+pub struct PastAppend {
+    /// What the version before was to the client.
+    pub class: VersionClass,
+    /// Whether the history has the version before for itself.
+    pub is_stored: bool,
+}
+
 /// Decides what becomes of the version before an append, of which nothing may be stored since the
-/// version after begins with it. `class` is what that version was to the client.
-pub fn beginning_of(class: VersionClass, is_stored: bool) -> Beginning {
-    match (is_stored, class) {
+/// version after begins with it.
+pub fn beginning_of(append: &PastAppend) -> Beginning {
+    match (append.is_stored, append.class) {
         (true, _) => Beginning::IsKept,
         (false, VersionClass::First) => Beginning::IsKeptNow,
         (false, VersionClass::Later) => Beginning::MayBeginWithFirst,

@@ -7,7 +7,7 @@
 
 use rusqlite::{OptionalExtension as _, params};
 use stile_domain::hash::ContentHash;
-use stile_domain::history::retention::{Beginning, VersionClass, beginning_of};
+use stile_domain::history::retention::{Beginning, PastAppend, VersionClass, beginning_of};
 
 use super::change_row::ChangeRow;
 use super::error::{HistoryError, NoRoom};
@@ -88,7 +88,7 @@ impl History {
             let Some(append) = append else { break };
             let is_of_other = row.by == CallBy::Client && append.share != row.share;
             let class = if is_of_other { VersionClass::First } else { append.class };
-            match beginning_of(class, append.is_stored) {
+            match beginning_of(&PastAppend { class, is_stored: append.is_stored }) {
                 Beginning::IsKept => break,
                 Beginning::MayBeginWithFirst => {
                     (after, below) = (Some(append.before), append.number);

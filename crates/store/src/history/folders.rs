@@ -10,18 +10,10 @@ use stile_domain::path::SpacePath;
 
 use super::change_row::{ROW_BYTES, integer};
 use super::error::HistoryError;
+use super::folder_before::FolderBefore;
 use super::room::RoomMaker;
 use super::{Call, History};
 use crate::now;
-
-/// A folder that a call is about to remove or to move.
-pub(crate) struct FolderBefore {
-    pub(crate) path: SpacePath,
-    /// The permission bits.
-    pub(crate) mode: u32,
-    /// The path to which the folder itself moves; `None` for one that is in it, or is removed.
-    pub(crate) to: Option<SpacePath>,
-}
 
 impl History {
     /// Notes what folders are like, as far as there is room. A note that is lost in a power cut

@@ -5,10 +5,12 @@
 //! stored once, compressed, under its hash. `database` has the rows and the small versions,
 //! `objects` the large versions as files, `room` makes room before anything is stored, `retention`
 //! removes what is too old, and `reading` finds changes and their versions. `beginnings` keeps a
-//! first version to which a client only added, before the file that holds it goes. `foresight` says what
-//! an undo could not keep, of what `foreseen_change` describes. `file_metadata` is what a removed
-//! file had beside its content, `merging` lets one row stand for two changes, `folders` what a folder had, `change_row` the row of a change, and `stored_version` a compressed
-//! version. Several processes use one history at once, by the `settings` that are kept with it.
+//! first version to which a client only added, before the file that holds it goes. `foresight`
+//! says what an undo could not keep, of what `foreseen_change` describes. `file_metadata` is what
+//! a removed file had beside its content, `merging` lets one row stand for two changes, `folders`
+//! and `folder_before` what a folder had, `change_row` the row of a change, and `stored_version` a
+//! compressed version. Several processes use one history at once, by the `settings` that are kept
+//! with it.
 //! Only those that serve remove what is old.
 //!
 //! A row is written before its change. If the process dies in between, the row names a change that
@@ -20,6 +22,7 @@ mod change_row;
 mod database;
 mod error;
 mod file_metadata;
+mod folder_before;
 mod folders;
 mod foreseen_change;
 mod foresight;
@@ -50,7 +53,7 @@ use room::RoomMaker;
 pub use change_query::{ChangeQuery, NewestFirst, UnrecordedChanges};
 pub use error::{HistoryError, NoRoom, VersionError};
 pub(crate) use file_metadata::{FileMetadata, MetadataOf};
-pub(crate) use folders::FolderBefore;
+pub(crate) use folder_before::FolderBefore;
 pub use foreseen_change::ForeseenChange;
 pub use settings::{HistoryLimits, HistorySettings, ServerSetting, ServerSettings, UnkeptChange};
 
