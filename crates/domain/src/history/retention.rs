@@ -45,6 +45,37 @@ pub fn class_of(before: Option<ContentHash>, last: Option<LastChange>) -> Versio
     }
 }
 
+/// What an append means for the version that it made, once that version is replaced or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// The version before the append is kept for itself.
+    IsKept,
+    /// The version before the append is a first version, and is kept now: so far the file held it.
+    IsKeptNow,
+    /// The version before the append is the client's own. An earlier append may have added to a
+    /// first version.
+    MayBeginWithFirst,
+}
+
+/// An append, as far as the version before it counts.
+#[derive(Clone, Copy, Debug)]
+pub struct PastAppend {
+    /// What the version before was to the client.
+    pub class: VersionClass,
+    /// Whether the history has the version before for itself.
+    pub is_stored: bool,
+}
+
+/// Decides what becomes of the version before an append, of which nothing may be stored since the
+/// version after begins with it.
+pub fn beginning_of(append: &PastAppend) -> Beginning {
+    match (append.is_stored, append.class) {
+        (true, _) => Beginning::IsKept,
+        (false, VersionClass::First) => Beginning::IsKeptNow,
+        (false, VersionClass::Later) => Beginning::MayBeginWithFirst,
+    }
+}
+
 /// How much a history holds. All sizes are in bytes, compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryUse {
@@ -56,6 +87,9 @@ pub struct HistoryUse {
     pub firsts: u64,
     /// The first versions of the client that changes a file.
     pub own_firsts: u64,
+    /// The rows of that client which tell of what the client itself made. They are part of
+    /// `own_firsts`.
+    pub own_bulk_rows: u64,
 }
 
 /// What is to be added to a history.
@@ -85,10 +119,49 @@ pub fn room_for(addition: Addition, history: &HistoryUse) -> Room {
     room_within(1, addition, history)
 }
 
+/// What the row of a change tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowOf {
+    /// A version that somebody else made. Without the row it cannot be given back.
+    First,
+    /// What the client itself made: it creates files, changes and moves what is its own.
+    Bulk,
+}
+
+/// Returns what the row of a change tells of.
+pub fn row_of(kind: PastChangeKind, class: VersionClass) -> RowOf {
+    match (kind, class) {
+        (PastChangeKind::Created, _) | (_, VersionClass::Later) => RowOf::Bulk,
+        (_, VersionClass::First) => RowOf::First,
+    }
+}
+
 /// Decides whether there is room for the row of a change. A row is small, and an undo needs it, so
-/// a client whose share of versions is used up still has rows.
-pub fn room_for_row(bytes: u64, history: &HistoryUse) -> Room {
+/// a client whose share of versions is used up still has rows. Rows of bulk have a part of their
+/// own, so that they never take the room of what somebody else made.
+pub fn room_for_row(bytes: u64, of: RowOf, history: &HistoryUse) -> Room {
+    let left_to_others = history.limit.saturating_sub(history.firsts.saturating_add(bytes));
+    let bulk = history.own_bulk_rows.saturating_add(bytes);
+    if of == RowOf::Bulk && bulk > left_to_others / BULK_PART {
+        return Room::OverShare;
+    }
     room_within(ROW_SHARE, Addition { added: bytes, charged: bytes }, history)
+}
+
+/// The rows of a client's bulk may take one part of so many of what is left to others.
+const BULK_PART: u64 = 4;
+
+/// Returns what two changes of a file by one client do together, where there is no room for the row
+/// of the second; `None` if one row cannot say that. The second begins where the first ended.
+pub fn merged(first: PastChangeKind, second: PastChangeKind) -> Option<PastChangeKind> {
+    use PastChangeKind::{Appended, Created, Moved, Removed, Replaced};
+    match (first, second) {
+        (Moved, _) | (_, Moved) => None,
+        (Created, _) => Some(Created),
+        (Appended, Appended) => Some(Appended),
+        (_, Removed) => Some(Removed),
+        (_, Replaced | Appended | Created) => Some(Replaced),
+    }
 }
 
 /// With rows, a client may take this many times what is left to others.
@@ -97,7 +170,7 @@ const ROW_SHARE: u64 = 4;
 /// Decides whether a client may take an addition, if all its first versions may take `share` times
 /// what is left to others.
 fn room_within(share: u64, Addition { added, charged }: Addition, history: &HistoryUse) -> Room {
-    let HistoryUse { limit, used, firsts, own_firsts } = *history;
+    let HistoryUse { limit, used, firsts, own_firsts, .. } = *history;
     if added.max(charged) > limit {
         return Room::TooLarge;
     }
@@ -155,6 +228,7 @@ mod tests {
                 used: self.sum(|_| true),
                 firsts: self.sum(|version| version.2),
                 own_firsts: self.sum(|version| version.2 && version.0 == client),
+                own_bulk_rows: 0,
             };
             let charged = if is_first { bytes } else { 0 };
             let room = room_for(Addition { added: bytes, charged }, &history);
@@ -223,8 +297,13 @@ mod tests {
 
     #[test]
     fn a_client_that_is_alone_has_half_and_the_next_one_half_of_the_rest() {
-        let history =
-            |firsts, own_firsts| HistoryUse { limit: 100, used: firsts, firsts, own_firsts };
+        let history = |firsts, own_firsts| HistoryUse {
+            limit: 100,
+            used: firsts,
+            firsts,
+            own_firsts,
+            own_bulk_rows: 0,
+        };
         let first = |bytes| Addition { added: bytes, charged: bytes };
         assert_eq!(room_for(first(50), &history(0, 0)), Room::Free);
         assert_eq!(room_for(first(51), &history(0, 0)), Room::OverShare);
@@ -232,9 +311,16 @@ mod tests {
         assert_eq!(room_for(first(25), &history(50, 0)), Room::Free);
         assert_eq!(room_for(first(101), &history(0, 0)), Room::TooLarge);
         // Rows of the client find room until a fifth is left to others.
-        assert_eq!(room_for_row(1, &history(50, 50)), Room::Free);
-        assert_eq!(room_for_row(1, &history(79, 79)), Room::Free);
-        assert_eq!(room_for_row(1, &history(80, 80)), Room::OverShare);
+        let row = |of, history| room_for_row(1, of, &history);
+        assert_eq!(row(RowOf::First, history(50, 50)), Room::Free);
+        assert_eq!(row(RowOf::First, history(79, 79)), Room::Free);
+        assert_eq!(row(RowOf::First, history(80, 80)), Room::OverShare);
+        // Rows of bulk end far below, and leave the share of versions as it is.
+        let bulk = |rows| HistoryUse { own_bulk_rows: rows, ..history(rows, rows) };
+        assert_eq!(row(RowOf::Bulk, bulk(18)), Room::Free);
+        assert_eq!(row(RowOf::Bulk, bulk(20)), Room::OverShare);
+        assert_eq!(row(RowOf::First, bulk(20)), Room::Free);
+        assert_eq!(room_for(first(30), &bulk(20)), Room::Free);
         let later = Addition { added: 60, charged: 0 };
         assert_eq!(room_for(later, &history(50, 50)), Room::OverShare);
         assert_eq!(room_for(later, &HistoryUse { used: 90, ..history(40, 40) }), Room::After(50));

@@ -67,7 +67,13 @@ pub async fn plan(
     let undone = undone_before(owner, &changes)?;
     let (plan, found) = plan_of(owner, &changes, &undone).await?;
     let lacking = foresee_lacking(owner, &plan, &found).await?;
-    Ok(Some(PlannedUndo { plan, folders: moved_folders(&changes), lacking, unrecorded }))
+    let mut folders = moved_folders(&changes);
+    for moved in owner.history.destinations_of_folders(&changes)? {
+        if !folders.contains(&moved) {
+            folders.push(moved);
+        }
+    }
+    Ok(Some(PlannedUndo { plan, folders, lacking, unrecorded }))
 }
 
 /// Makes the steps of a plan, and removes those of its folders that are empty then. Calls `on_step`

@@ -1,6 +1,7 @@
 //! Old versions of files: what the owner's commands show and take back beside a running server, and
 //! what agents may take back themselves.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Output;
 
@@ -599,7 +600,9 @@ fn an_undo_says_which_of_its_steps_the_history_has_no_room_for() {
     let mut agent = stage.client("cursor");
     let made: Vec<String> = (0..260).map(|number| format!("/f{number}.md")).collect();
     for path in &made {
-        let _ = agent.tool("file.create", json!({ "path": path, "content": path }));
+        stage.put(&path[1..], path);
+        let append = json!({ "path": path, "hash": hash(path), "content": "more" });
+        let _ = agent.tool("text.append", append);
     }
     let undo = ["undo", "--client", "cursor", "--since", "1h"];
     for more in [&[][..], &["--json"], &["--yes"]] {
@@ -613,7 +616,7 @@ fn an_undo_says_which_of_its_steps_the_history_has_no_room_for() {
             assert!(plan["not_kept"].as_array().unwrap().len() > 20, "{plan}");
         }
     }
-    assert!(made.iter().all(|path| stage.text(&path[1..]).is_none()));
+    assert!(made.iter().all(|path| stage.text(&path[1..]).as_deref() == Some(path)));
 }
 
 #[test]
@@ -657,6 +660,17 @@ fn a_folder_that_was_moved_or_removed_comes_back_with_one_undo() {
     for (name, text) in files.iter().chain(&[("o.md", "[[old/a]]\n")]) {
         stage.put(name, text);
     }
+    let folders = [("old", 0o700), ("old/deep", 0o750)];
+    for (name, mode) in folders {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(stage.rig.root.join(name), mode).unwrap();
+    }
+    let have_their_modes = || {
+        folders.iter().all(|(name, mode)| {
+            let found = stage.rig.root.join(name).metadata().unwrap().permissions().mode();
+            found & 0o777 == *mode
+        })
+    };
     let mut agent = stage.client("cursor");
     let tree_hash = |agent: &mut Http, path: &str| {
         agent.tool("file.list", json!({ "path": path, "tree_hash": true })).unwrap()["tree_hash"]
@@ -679,6 +693,14 @@ fn a_folder_that_was_moved_or_removed_comes_back_with_one_undo() {
     }
     assert_eq!(stage.text("o.md").as_deref(), Some("[[old/a]]\n"));
     assert!(stage.rig.root.join("x/y").exists() && !stage.rig.root.join("x/y/new").exists());
+    assert!(have_their_modes());
+    // A folder that only gets another name leaves nothing behind either.
+    let hash = tree_hash(&mut agent, "/old");
+    let renamed = json!({ "path": "/old", "hash": hash, "to": "/other" });
+    agent.tool("folder.move", renamed).unwrap();
+    let call = stage.changes()[0]["call"].to_string();
+    stage.owner(&["undo", &call, "--yes"]);
+    assert!(have_their_modes() && !stage.rig.root.join("other").exists());
 
     let hash = tree_hash(&mut agent, "/old");
     agent.tool("folder.remove", json!({ "path": "/old", "hash": hash })).unwrap();
@@ -689,6 +711,7 @@ fn a_folder_that_was_moved_or_removed_comes_back_with_one_undo() {
     for (name, text) in files {
         assert_eq!(stage.text(name).as_deref(), Some(text), "{name}");
     }
+    assert!(have_their_modes());
     assert_eq!(hidden(&stage.rig.root), 0);
 }
 

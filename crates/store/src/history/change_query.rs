@@ -35,6 +35,8 @@ pub struct UnrecordedChanges {
     pub client: Option<String>,
     /// How many changes there were.
     pub changes: u64,
+    /// The files of the first of them.
+    pub paths: Vec<SpacePath>,
     /// When the first of them was made.
     pub since: Instant,
     /// When the last of them was made.

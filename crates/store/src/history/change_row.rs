@@ -1,21 +1,23 @@
 //! The row of a change, as it is recorded.
 
-use stile_domain::history::past_change::Author;
+use stile_domain::history::past_change::{Author, PastChangeKind};
+use stile_domain::history::retention::VersionClass;
 
 use super::file_metadata::FileMetadata;
-use super::{CallBy, NewChange};
+use super::{Call, CallBy, NewChange};
 use crate::now;
 
 /// The bytes that the row of a change takes beside its texts, with its places in the indexes.
-const ROW_BYTES: u64 = 300;
+pub(super) const ROW_BYTES: u64 = 300;
 
 /// The row of a change, without its number.
+#[derive(Clone)]
 pub(super) struct ChangeRow {
     pub(super) space: i64,
     /// The number of the call, if it made a change before.
     pub(super) call: Option<i64>,
     pub(super) at: i64,
-    pub(super) kind: &'static str,
+    pub(super) kind: PastChangeKind,
     pub(super) path: String,
     pub(super) destination: Option<String>,
     pub(super) before: Option<[u8; 32]>,
@@ -30,6 +32,8 @@ pub(super) struct ChangeRow {
     pub(super) held: Option<String>,
     /// The first change that an undo takes back with this one.
     pub(super) takes_back: Option<i64>,
+    /// What the version before is to the client; `None` if the rows before decide that.
+    pub(super) class: Option<VersionClass>,
 }
 
 impl ChangeRow {
@@ -38,22 +42,20 @@ impl ChangeRow {
             space,
             call: change.call.number().map(|number| number.0),
             at: now().0,
-            kind: change.kind.word(),
+            kind: change.kind,
             path: change.path.as_str().to_owned(),
             destination: change.to.map(|path| path.as_str().to_owned()),
             before: change.before.map(|hash| *hash.as_bytes()),
             size_before: integer(change.size_before),
             after: change.after.map(|hash| *hash.as_bytes()),
             author: change.call.author().clone(),
-            share: match change.call.by {
-                CallBy::Client => change.call.author().share(),
-                CallBy::Owner => OWNER.to_owned(),
-            },
+            share: change.call.share(),
             by: change.call.by,
             mode: change.metadata.map(|metadata| metadata.mode),
             attributes: change.metadata.and_then(FileMetadata::attribute_text),
             held: change.held.map(str::to_owned),
             takes_back: change.call.takes_back().map(|number| number.0),
+            class: None,
         }
     }
 
@@ -67,6 +69,16 @@ impl ChangeRow {
         let paths = self.path.len() + self.destination.as_ref().map_or(0, String::len);
         let attributes = self.attributes.as_ref().map_or(0, String::len);
         ROW_BYTES + (2 * paths + attributes) as u64
+    }
+}
+
+impl Call {
+    /// Returns the name under which the history counts what the call keeps.
+    pub(super) fn share(&self) -> String {
+        match self.by {
+            CallBy::Client => self.author.share(),
+            CallBy::Owner => OWNER.to_owned(),
+        }
     }
 }
 

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use stile_domain::history::past_change::ChangeNumber;
-use stile_domain::history::retention::VersionClass;
+use stile_domain::history::retention::{RowOf, VersionClass, row_of};
 
 use super::change_row::integer;
 use super::error::HistoryError;
 use super::room::RoomMaker;
 use super::settings::UnkeptChange;
-use super::{CallBy, Kept, Waiting};
+use super::{CallBy, Kept, MadeRow, Waiting};
 use crate::state::{Migration, SqliteSchema, lock_database};
 
 pub(super) const NAME: &str = "history.db";
@@ -85,6 +85,9 @@ pub(super) fn adopt(
         transaction.execute("UPDATE changes SET space = ?2 WHERE space = ?1", [from, to])?;
         let unrecorded = "UPDATE OR REPLACE unrecorded SET space = ?2 WHERE space = ?1";
         transaction.execute(unrecorded, [from, to])?;
+        let folders = "UPDATE OR IGNORE folders SET space = ?2 WHERE space = ?1";
+        transaction.execute(folders, [from, to])?;
+        transaction.execute("DELETE FROM folders WHERE space = ?1", [from])?;
         transaction.execute("DELETE FROM spaces WHERE space = ?1", [from])?;
     }
     let adopt = "UPDATE spaces SET folder = ?2, path = ?3 WHERE space = ?1";
@@ -116,7 +119,7 @@ pub(super) fn record(
             gone
         }
         Err(error) => {
-            for version in waiting.iter().filter_map(|change| change.version.as_ref()) {
+            for version in waiting.iter().flat_map(Waiting::versions) {
                 version.is_used.set(false);
             }
             let code = |error: &rusqlite::Error| match error {
@@ -144,17 +147,20 @@ pub(super) fn insert(
     let transaction = room.transaction;
     let class = room.class_of(row)?;
     let refuses = unkept == UnkeptChange::IsRefused && row.by == CallBy::Client;
-    if let Some(why) = room.make_for_row(row)? {
-        if !refuses {
-            room.count_unrecorded(row)?;
-        }
-        return Ok(Err(why));
+    if let Some(why) = room.make_for_row(row, class)? {
+        return Ok(match refuses {
+            true => Err(why.into()),
+            false => room.merge_or_count(waiting, why)?,
+        });
     }
+    let beginning = waiting.beginning.as_ref().map(|beginning| room.keep_beginning(beginning));
+    let beginning = beginning.transpose()?.flatten().or(waiting.lacks);
     let (class, lacks) = match version {
         None => (class, waiting.lacks),
         Some(stored) => room.make_for_version(row, class, stored)?,
     };
-    if let Some(why) = lacks.filter(|_| refuses) {
+    let why_not_all = beginning.or(lacks);
+    if let Some(why) = why_not_all.filter(|_| refuses) {
         return Ok(Err(why.into()));
     }
     let version = match version.as_ref().filter(|_| lacks.is_none()) {
@@ -163,16 +169,16 @@ pub(super) fn insert(
     };
     let mut insert = transaction.prepare_cached(
         "INSERT INTO changes (space, call, at, kind, path, destination, before, size_before, \
-         after, version, tool, subject, client, token, mode, attributes, share, is_later, bytes, \
-         takes_back) \
+         after, version, tool, subject, client, token, mode, attributes, share, is_later, is_bulk, \
+         bytes, takes_back) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, \
-         ?19, ?20)",
+         ?19, ?20, ?21)",
     )?;
     insert.execute(params![
         row.space,
         row.call.unwrap_or(0),
         row.at,
-        row.kind,
+        row.kind.word(),
         row.path,
         row.destination,
         row.before,
@@ -187,6 +193,7 @@ pub(super) fn insert(
         row.attributes,
         row.share,
         class == VersionClass::Later,
+        row_of(row.kind, class) == RowOf::Bulk,
         integer(row.bytes()),
         row.takes_back,
     ])?;
@@ -200,10 +207,7 @@ pub(super) fn insert(
             .prepare_cached("UPDATE changes SET call = number WHERE number = ?1")?
             .execute([number])?;
     }
-    if let Some(held) = &row.held {
-        transaction
-            .prepare_cached("INSERT OR REPLACE INTO held (name, path) VALUES (?1, ?2)")?
-            .execute(params![held, row.path])?;
-    }
-    Ok(Ok(Kept { number: ChangeNumber(number), lacks: lacks.map(HistoryError::from) }))
+    room.hold(row)?;
+    let lacks = why_not_all.map(HistoryError::from);
+    Ok(Ok(Kept { made: MadeRow::New(ChangeNumber(number)), lacks }))
 }

@@ -74,9 +74,11 @@ impl History {
             });
             let row = change_row::ChangeRow::new(self.space, &new);
             let (reply, _) = mpsc::channel();
-            let waiting = Waiting { row, version, lacks: None, reply };
+            let waiting = Waiting { row, version, beginning: None, lacks: None, reply };
             let kept = database::insert(&mut room, &waiting, unkept)??;
-            let _ = call.number.set(kept.number);
+            if let Some(number) = kept.made.number() {
+                let _ = call.number.set(number);
+            }
         }
         call.number().map_or(Ok(Vec::new()), |call| lacking(&transaction, call))
     }

@@ -4,22 +4,29 @@
 //! and a row that says who changes what. Both are durable when the function returns. A version is
 //! stored once, compressed, under its hash. `database` has the rows and the small versions,
 //! `objects` the large versions as files, `room` makes room before anything is stored, `retention`
-//! removes what is too old, and `reading` finds changes and their versions. `foresight` says what
-//! an undo could not keep, of what `foreseen_change` describes. `file_metadata` is what a removed
-//! file had beside its content, `change_row` the row of a change, and `stored_version` a compressed
-//! version. Several processes use one history at once, by the `settings` that are kept with it.
+//! removes what is too old, and `reading` finds changes and their versions. `beginnings` keeps a
+//! first version to which a client only added, before the file that holds it goes. `foresight`
+//! says what an undo could not keep, of what `foreseen_change` describes. `file_metadata` is what
+//! a removed file had beside its content, `merging` lets one row stand for two changes, `folders`
+//! and `folder_before` what a folder had, `change_row` the row of a change, and `stored_version` a
+//! compressed version. Several processes use one history at once, by the `settings` that are kept
+//! with it.
 //! Only those that serve remove what is old.
 //!
 //! A row is written before its change. If the process dies in between, the row names a change that
 //! was never made. Readers tolerate that: the version before the change existed in any case.
 
+mod beginnings;
 mod change_query;
 mod change_row;
 mod database;
 mod error;
 mod file_metadata;
+mod folder_before;
+mod folders;
 mod foreseen_change;
 mod foresight;
+mod merging;
 mod objects;
 mod reading;
 mod retention;
@@ -41,9 +48,12 @@ use stile_domain::path::SpacePath;
 
 use crate::state::{OldSpace, StateDir, folder_identity, make_folder};
 
+use room::RoomMaker;
+
 pub use change_query::{ChangeQuery, NewestFirst, UnrecordedChanges};
 pub use error::{HistoryError, NoRoom, VersionError};
 pub(crate) use file_metadata::{FileMetadata, MetadataOf};
+pub(crate) use folder_before::FolderBefore;
 pub use foreseen_change::ForeseenChange;
 pub use settings::{HistoryLimits, HistorySettings, ServerSetting, ServerSettings, UnkeptChange};
 
@@ -104,7 +114,7 @@ pub(crate) struct NewChange<'a> {
     pub(crate) before: Option<ContentHash>,
     pub(crate) size_before: u64,
     pub(crate) after: Option<ContentHash>,
-    /// What a removed file had beside its content.
+    /// What a file had beside its content that is removed, or replaced with what another file had.
     pub(crate) metadata: Option<&'a FileMetadata>,
     /// The name that the displaced file gets, under which a start finds its path again.
     pub(crate) held: Option<&'a str>,
@@ -116,7 +126,7 @@ pub(crate) struct NewChange<'a> {
 pub(crate) enum VersionSource<'a> {
     /// They are in memory.
     Bytes(&'a [u8]),
-    /// They are in an open file with this many bytes.
+    /// They are the first ones of an open file, so many.
     File(&'a File, u64),
     /// Nothing is stored: the version after the change begins with them.
     WithinAfter,
@@ -184,15 +194,45 @@ impl Call {
 struct Waiting {
     row: change_row::ChangeRow,
     version: Option<stored_version::StoredVersion>,
-    /// Why there was no room for the version.
+    /// The first version that the version before begins with, if so far only the file holds it.
+    beginning: Option<beginnings::KeptBeginning>,
+    /// Why there was no room for the version, or for the one that it begins with.
     lacks: Option<NoRoom>,
     reply: mpsc::Sender<Result<Kept, HistoryError>>,
+}
+
+impl Waiting {
+    /// Returns the versions that the change stores.
+    fn versions(&self) -> impl Iterator<Item = &stored_version::StoredVersion> {
+        let beginning = self.beginning.as_ref().map(|beginning| &beginning.version);
+        self.version.iter().chain(beginning)
+    }
+}
+
+/// Returns what was stored, or why there is no room for it.
+fn or_no_room<T>(
+    stored: Result<T, HistoryError>,
+) -> Result<(Option<T>, Option<NoRoom>), HistoryError> {
+    match stored {
+        Ok(stored) => Ok((Some(stored), None)),
+        Err(HistoryError::NoRoom(why)) => Ok((None, Some(why))),
+        Err(error) => Err(error),
+    }
+}
+
+/// The row of a change that is recorded.
+#[derive(Clone, Debug)]
+pub(crate) enum MadeRow {
+    /// It was added.
+    New(ChangeNumber),
+    /// It is that of an earlier change, to which this one was added.
+    Merged(merging::RowBefore),
 }
 
 /// A change that is recorded.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    pub(crate) number: ChangeNumber,
+    pub(crate) made: MadeRow,
     /// Why the history does not have the version before the change; `None` if it has.
     pub(crate) lacks: Option<HistoryError>,
 }
@@ -346,14 +386,14 @@ impl History {
         source: VersionSource<'_>,
     ) -> Result<mpsc::Receiver<Result<Kept, HistoryError>>, HistoryError> {
         let row = change_row::ChangeRow::new(self.space, change);
+        let (beginning, lacks) = or_no_room(self.store_beginning(&row, source))?;
         let stored = change.before.map(|hash| self.store_version(&row, hash, source));
-        let (version, lacks) = match stored.transpose() {
-            Ok(version) => (version.flatten(), None),
-            Err(HistoryError::NoRoom(why)) => (None, Some(why)),
-            Err(error) => return Err(error),
+        let (version, lacks) = match or_no_room(stored.transpose())? {
+            (version, None) => (version.flatten().flatten(), lacks),
+            (_, why) => (None, why),
         };
         let (reply, replied) = mpsc::channel();
-        self.waiting().push(Waiting { row, version, lacks, reply });
+        self.waiting().push(Waiting { row, version, beginning: beginning.flatten(), lacks, reply });
         Ok(replied)
     }
 
@@ -372,7 +412,7 @@ impl History {
                 let waiting = std::mem::take(&mut *self.waiting());
                 let gone = database::record(&mut connection, &waiting, limits);
                 self.remove_objects(gone);
-                waiting.iter().filter_map(|change| change.version.as_ref()).for_each(|version| {
+                waiting.iter().flat_map(Waiting::versions).for_each(|version| {
                     self.drop_unused(version);
                 });
                 replied.try_recv().unwrap_or(Err(HistoryError::Stopped))
@@ -380,17 +420,32 @@ impl History {
         };
         drop(connection);
         let kept = recorded?;
-        let _ = call.number.set(kept.number);
+        if let Some(number) = kept.made.number() {
+            let _ = call.number.set(number);
+        }
         self.since_prune.fetch_add(1, Ordering::Relaxed);
         Ok(kept)
     }
 
     /// Forgets changes that were recorded and then not made.
-    pub(crate) fn forget(&self, numbers: &[ChangeNumber]) {
-        let numbers: Vec<i64> = numbers.iter().map(|number| number.0).collect();
-        if let Err(error) = self.remove_changes(&numbers) {
+    pub(crate) fn forget(&self, rows: &[MadeRow]) {
+        let numbers: Vec<i64> = rows.iter().filter_map(|row| row.number()).map(|it| it.0).collect();
+        let forgotten = self.take_apart(rows).and_then(|()| self.remove_changes(&numbers));
+        if let Err(error) = forgotten {
             tracing::warn!(%error, "a change that was not made stays in the history");
         }
+    }
+
+    /// Takes the changes that were not made out of the rows to which they were added.
+    fn take_apart(&self, rows: &[MadeRow]) -> Result<(), HistoryError> {
+        let connection = self.connection();
+        let room = RoomMaker::new(&connection, 0);
+        for row in rows {
+            if let MadeRow::Merged(before) = row {
+                room.take_apart(before)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the path of the file that a held file was displaced from.

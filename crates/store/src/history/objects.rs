@@ -78,7 +78,7 @@ impl History {
         (file, size): (&File, u64),
     ) -> Result<StoredVersion, HistoryError> {
         let mut counted = Counted(0);
-        if compress(file, &mut counted)? != hash {
+        if compress((file, size), &mut counted)? != hash {
             return Err(HistoryError::Changed);
         }
         let place = Place::File(new_object(hash));
@@ -86,7 +86,7 @@ impl History {
         let version = StoredVersion { hash, size, stored, place, reserved: None, is_used };
         let mut is_same = false;
         let version = self.write_reserved(row, version, |object| {
-            is_same = compress(file, object)? == hash;
+            is_same = compress((file, size), object)? == hash;
             Ok(())
         })?;
         if !is_same {
@@ -215,12 +215,12 @@ fn new_object(hash: ContentHash) -> String {
     format!("{hash}-{}.zst", uuid::Uuid::new_v4().simple())
 }
 
-/// Compresses a file piece by piece. Returns the hash of what was read.
-fn compress(file: &File, to: impl io::Write) -> io::Result<ContentHash> {
+/// Compresses the first `size` bytes of a file piece by piece. Returns the hash of what was read.
+fn compress((file, size): (&File, u64), to: impl io::Write) -> io::Result<ContentHash> {
     let mut encoder = zstd::stream::write::Encoder::new(to, LEVEL)?;
     let mut hasher = ContentHasher::default();
     let mut buffer = vec![0; 256 * 1024];
-    let mut pieces = Pieces { file, offset: 0 };
+    let mut pieces = Pieces { file, offset: 0 }.take(size);
     loop {
         let read = match pieces.read(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -272,9 +272,9 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// Reads a file of about `size` bytes.
+/// Reads the first `size` bytes of a file.
 fn read_at_most(file: &File, size: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-    Pieces { file, offset: 0 }.take(size.saturating_add(1)).read_to_end(&mut bytes)?;
+    Pieces { file, offset: 0 }.take(size).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

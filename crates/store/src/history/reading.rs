@@ -1,5 +1,7 @@
 //! Finds changes, and the versions of a file.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{OptionalExtension as _, Row, params, params_from_iter, types::Value};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChange, PastChangeKind};
@@ -147,7 +149,7 @@ impl History {
         let mut next = connection.prepare_cached(
             "SELECT number, kind, path, destination, mode, attributes FROM changes \
              WHERE space = ?1 AND number >= ?3 AND (destination = ?2 OR \
-             path = ?2 AND kind NOT IN ('replaced', 'appended')) ORDER BY number LIMIT 1",
+             path = ?2 AND (mode IS NOT NULL OR kind NOT IN ('replaced', 'appended'))) ORDER BY number LIMIT 1",
         )?;
         loop {
             let found = next.query_row(params![self.space, here, from], next_of_file).optional()?;
@@ -156,7 +158,15 @@ impl History {
                 return Ok(file.unwrap_or(MetadataOf::Unknown));
             };
             here = match (PastChangeKind::from_word(&kind), destination) {
-                (Some(PastChangeKind::Removed), _) => {
+                // A change that gave the path the metadata of another file has those of this one.
+                (
+                    Some(
+                        PastChangeKind::Removed
+                        | PastChangeKind::Replaced
+                        | PastChangeKind::Appended,
+                    ),
+                    _,
+                ) => {
                     return Ok(metadata.map_or(MetadataOf::Unknown, MetadataOf::Removed));
                 }
                 (Some(PastChangeKind::Moved), Some(to)) if path == here => to,
@@ -188,33 +198,83 @@ impl History {
             Err(error @ VersionError::NotKept { .. }) => error,
             done => return done,
         };
-        let query = ChangeQuery { path: Some(path.clone()), ..ChangeQuery::default() };
-        let mut appends = self.changes(&query)?;
-        appends.retain(|change| change.kind == PastChangeKind::Appended);
-        let of = |hash: ContentHash| appends.iter().find(|change| change.before == Some(hash));
-        let Some(size) = of(hash).and_then(|change| usize::try_from(change.size_before).ok())
-        else {
-            return Err(not_kept);
-        };
+        let Some(first) = self.appends_to(hash)?.pop() else { return Err(not_kept) };
         let beginning = |bytes: &[u8]| {
-            let beginning = bytes.get(..size)?;
+            let beginning = bytes.get(..first.size_before)?;
             (ContentHash::digest(beginning) == hash).then(|| beginning.to_vec())
         };
         if let Some(found) = current.and_then(beginning) {
             return Ok(found);
         }
-        // The version that the last append made may have been replaced later, and is kept then.
-        let mut later = hash;
-        for _ in 0..=appends.len() {
-            let Some(after) = of(later).and_then(|change| change.after) else { break };
-            match self.version_bytes(after, limit) {
-                Ok(bytes) => return beginning(&bytes).ok_or(VersionError::Damaged { hash }),
-                Err(VersionError::NotKept { .. }) => later = after,
-                Err(error) => return Err(error),
+        // What was added to may have been replaced later, and is kept then: a version that appends
+        // made, or one to which somebody else added.
+        let (mut waiting, mut seen) = (vec![hash], BTreeSet::new());
+        while let Some(version) = waiting.pop() {
+            for Append { number, after, .. } in self.appends_to(version)? {
+                if !seen.insert(after) {
+                    continue;
+                }
+                match self.version_bytes(after, limit) {
+                    Ok(bytes) => return beginning(&bytes).ok_or(VersionError::Damaged { hash }),
+                    Err(VersionError::NotKept { .. }) => waiting.push(after),
+                    Err(error) => return Err(error),
+                }
+                if version != hash {
+                    continue;
+                }
+                let displaced = self.displaced_after(path, number)?;
+                let mut displaced =
+                    displaced.into_iter().filter_map(|it| self.version_bytes(it, limit).ok());
+                if let Some(found) = displaced.find_map(|bytes| beginning(&bytes)) {
+                    return Ok(found);
+                }
             }
         }
         Err(not_kept)
     }
+}
+
+impl History {
+    /// Finds the appends to a version, the last one first.
+    fn appends_to(&self, hash: ContentHash) -> rusqlite::Result<Vec<Append>> {
+        let connection = self.relaxed();
+        let mut query = connection.prepare_cached(
+            "SELECT number, size_before, after FROM changes \
+             WHERE kind = 'appended' AND before = ?1 AND space = ?2 AND after IS NOT NULL \
+             ORDER BY number DESC",
+        )?;
+        let appends = query.query_map(params![hash.as_bytes(), self.space], |row| {
+            Ok(Append {
+                number: row.get(0)?,
+                size_before: usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX),
+                after: ContentHash::from_bytes(row.get(2)?),
+            })
+        })?;
+        appends.collect()
+    }
+
+    /// Returns the versions that the next changes of a file after an append replaced or removed, as
+    /// far as they are kept.
+    fn displaced_after(&self, path: &SpacePath, number: i64) -> rusqlite::Result<Vec<ContentHash>> {
+        let connection = self.relaxed();
+        let mut query = connection.prepare_cached(
+            "SELECT before FROM changes WHERE space = ?1 AND path = ?2 AND number > ?3 \
+             AND version IS NOT NULL AND before IS NOT NULL ORDER BY number LIMIT ?4",
+        )?;
+        let values = params![self.space, path.as_str(), number, DISPLACED_AFTER_APPEND];
+        query.query_map(values, |row| Ok(ContentHash::from_bytes(row.get(0)?)))?.collect()
+    }
+}
+
+/// How many later versions of a file are searched for one to whose beginning somebody added.
+const DISPLACED_AFTER_APPEND: i64 = 2;
+
+/// An append to a version.
+struct Append {
+    number: i64,
+    /// The size of the version in bytes.
+    size_before: usize,
+    after: ContentHash,
 }
 
 /// The next change of a file that may take its path from it.

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use stile_domain::history::retention::victims;
+use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
 
 use super::error::HistoryError;
@@ -47,6 +48,7 @@ impl History {
         let oldest = now().0.saturating_sub(days.saturating_mul(MICROS_A_DAY));
         let most = self.most_bytes();
         self.relaxed().execute("DELETE FROM unrecorded WHERE until < ?1", [oldest])?;
+        self.relaxed().execute("DELETE FROM folders WHERE at < ?1", [oldest])?;
         self.prune_laters(most)?;
         loop {
             let connection = self.relaxed();
@@ -55,6 +57,9 @@ impl History {
                 numbers = too_many(&connection, used(&connection)?.saturating_sub(most))?;
             }
             if numbers.is_empty() {
+                if used(&connection)? > most {
+                    connection.execute_batch("DELETE FROM folders")?;
+                }
                 let freed = format!("PRAGMA incremental_vacuum({FREED_PAGES})");
                 return Ok(connection.execute_batch(&freed)?);
             }
@@ -121,10 +126,14 @@ impl History {
     pub fn unrecorded(&self) -> Result<Vec<UnrecordedChanges>, HistoryError> {
         let connection = self.relaxed();
         let mut query = connection.prepare_cached(
-            "SELECT client, changes, since, until FROM unrecorded WHERE space = ?1 ORDER BY share",
+            "SELECT client, changes, since, until, paths FROM unrecorded \
+             WHERE space = ?1 ORDER BY share",
         )?;
         let rows = query.query_map([self.space], |row| {
+            let paths: String = row.get(4)?;
+            let paths: Vec<String> = serde_json::from_str(&paths).unwrap_or_default();
             Ok(UnrecordedChanges {
+                paths: paths.iter().filter_map(|path| SpacePath::parse(path).ok()).collect(),
                 client: row.get(0)?,
                 changes: u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default(),
                 since: Instant(row.get(2)?),

@@ -8,17 +8,20 @@ use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::PastChangeKind;
 use stile_domain::history::retention::{
-    Addition, HistoryUse, LastChange, Room, VersionClass, class_of, room_for, room_for_row, victims,
+    Addition, HistoryUse, LastChange, Room, VersionClass, class_of, room_for, room_for_row, row_of,
+    victims,
 };
 
 use super::CallBy;
 use super::change_row::{ChangeRow, integer};
-use super::error::{HistoryError, NoRoom};
+use super::error::NoRoom;
 use super::stored_version::{Place, StoredVersion};
 use crate::now;
 
 /// After this time in microseconds a reservation is of a process that was killed.
 pub(super) const RESERVATION_AGE: i64 = 10 * 60 * 1_000_000;
+/// How many files are named whose changes have no row, and the most bytes of their names.
+const MOST_NAMED: (i64, i64) = (64, 16 * 1024);
 /// How many later versions are looked at together.
 const LATERS_AT_ONCE: i64 = 64;
 
@@ -41,6 +44,9 @@ impl<'t> RoomMaker<'t> {
     /// Returns what the version before a change is to its client. For a command of the owner, what
     /// any client made is a later version.
     pub(super) fn class_of(&self, row: &ChangeRow) -> rusqlite::Result<VersionClass> {
+        if let Some(class) = row.class {
+            return Ok(class);
+        }
         let share = match row.by {
             CallBy::Client => Some(row.share.as_str()),
             CallBy::Owner => None,
@@ -73,29 +79,33 @@ impl<'t> RoomMaker<'t> {
         Ok(class_of(before, newest.map(|(_, last)| last)))
     }
 
-    fn history_use(&self, share: &str) -> rusqlite::Result<HistoryUse> {
-        let sums = |query: &str| -> rusqlite::Result<[u64; 3]> {
+    /// Returns how much the history holds, as far as it counts for a share.
+    pub(super) fn history_use(&self, share: &str) -> rusqlite::Result<HistoryUse> {
+        let sums = |query: &str| -> rusqlite::Result<[u64; 4]> {
             let mut query = self.transaction.prepare_cached(query)?;
             query.query_row([share], |row| {
                 let number = |at| -> rusqlite::Result<u64> {
                     Ok(u64::try_from(row.get::<_, i64>(at)?).unwrap_or_default())
                 };
-                Ok([number(0)?, number(1)?, number(2)?])
+                Ok([number(0)?, number(1)?, number(2)?, number(3)?])
             })
         };
-        let [used, firsts, own] = sums(
+        let [used, firsts, own, own_bulk_rows] = sums(
             "SELECT coalesce(sum(firsts + laters), 0), coalesce(sum(firsts), 0), \
-             coalesce(sum(firsts) FILTER (WHERE share = ?1), 0) FROM shares",
+             coalesce(sum(firsts) FILTER (WHERE share = ?1), 0), \
+             coalesce(sum(bulk_rows) FILTER (WHERE share = ?1), 0) FROM shares",
         )?;
-        let [reserved, reserved_firsts, own_reserved] = sums(
+        let [reserved, reserved_firsts, own_reserved, _] = sums(
             "SELECT coalesce(sum(bytes), 0), coalesce(sum(bytes) FILTER (WHERE is_first), 0), \
-             coalesce(sum(bytes) FILTER (WHERE is_first AND share = ?1), 0) FROM reservations",
+             coalesce(sum(bytes) FILTER (WHERE is_first AND share = ?1), 0), 0 \
+             FROM reservations",
         )?;
         Ok(HistoryUse {
             limit: self.limit,
             used: used + reserved + self.row_bytes,
             firsts: firsts + reserved_firsts + self.row_bytes,
             own_firsts: own + own_reserved + self.row_bytes,
+            own_bulk_rows,
         })
     }
 
@@ -132,13 +142,15 @@ impl<'t> RoomMaker<'t> {
     pub(super) fn make_for_row(
         &mut self,
         row: &ChangeRow,
-    ) -> rusqlite::Result<Option<HistoryError>> {
+        class: VersionClass,
+    ) -> rusqlite::Result<Option<NoRoom>> {
         let bytes = row.bytes();
         self.row_bytes = 0;
-        let room = room_for_row(bytes, &self.history_use(&row.share)?);
+        let of = row_of(row.kind, class);
+        let room = room_for_row(bytes, of, &self.history_use(&row.share)?);
         let why = self.take(row, room, None)?;
         self.row_bytes = bytes;
-        Ok(why.filter(|_| row.by == CallBy::Client).map(HistoryError::from))
+        Ok(why.filter(|_| row.by == CallBy::Client))
     }
 
     /// Makes room for a version. Returns what the version is to be kept as, and why there is no
@@ -340,11 +352,22 @@ impl<'t> RoomMaker<'t> {
     pub(super) fn count_unrecorded(&self, row: &ChangeRow) -> rusqlite::Result<()> {
         self.transaction
             .prepare_cached(
-                "INSERT INTO unrecorded (space, share, client, changes, since, until) \
-                 VALUES (?1, ?2, ?3, 1, ?4, ?4) ON CONFLICT (space, share) \
-                 DO UPDATE SET changes = changes + 1, until = ?4",
+                "INSERT INTO unrecorded (space, share, client, changes, since, until, paths) \
+                 VALUES (?1, ?2, ?3, 1, ?4, ?4, json_array(?5)) ON CONFLICT (space, share) \
+                 DO UPDATE SET changes = changes + 1, until = ?4, paths = CASE \
+                 WHEN json_array_length(paths) >= ?6 OR length(paths) + length(?5) > ?7 \
+                 OR EXISTS (SELECT 1 FROM json_each(paths) WHERE value = ?5) THEN paths \
+                 ELSE json_insert(paths, '$[#]', ?5) END",
             )?
-            .execute(params![row.space, row.share, row.client(), now().0])?;
+            .execute(params![
+                row.space,
+                row.share,
+                row.client(),
+                now().0,
+                row.path,
+                MOST_NAMED.0,
+                MOST_NAMED.1,
+            ])?;
         Ok(())
     }
 }

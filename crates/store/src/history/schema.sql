@@ -27,6 +27,7 @@ CREATE TABLE changes (
     -- Whose room the version before takes, and whether the same client wrote that version.
     share TEXT NOT NULL,
     is_later INTEGER NOT NULL,
+    is_bulk INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
     -- The first change that an undo took back with this one.
     takes_back INTEGER
@@ -34,6 +35,8 @@ CREATE TABLE changes (
 CREATE INDEX changes_by_path ON changes (space, path);
 CREATE INDEX changes_by_destination ON changes (space, destination)
     WHERE destination IS NOT NULL;
+CREATE INDEX appends_by_before ON changes (before) WHERE kind = 'appended';
+CREATE INDEX appends_by_after ON changes (after) WHERE kind = 'appended';
 CREATE INDEX changes_by_version ON changes (version) WHERE version IS NOT NULL;
 CREATE TABLE versions (
     version INTEGER PRIMARY KEY,
@@ -63,6 +66,19 @@ CREATE TABLE settings (
     value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- What folders were like before calls removed or moved them, and where a moved one went.
+CREATE TABLE folders (
+    space INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    mode INTEGER NOT NULL,
+    destination TEXT,
+    call INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    share TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (space, path)
+) STRICT, WITHOUT ROWID;
+
 -- Room for a version that is being written to a file.
 CREATE TABLE reservations (
     file TEXT PRIMARY KEY NOT NULL,
@@ -78,6 +94,8 @@ CREATE TABLE unrecorded (
     share TEXT NOT NULL,
     client TEXT,
     changes INTEGER NOT NULL,
+    -- The files of the first of them, as a JSON array.
+    paths TEXT NOT NULL,
     since INTEGER NOT NULL,
     until INTEGER NOT NULL,
     PRIMARY KEY (space, share)
@@ -87,14 +105,29 @@ CREATE TABLE unrecorded (
 CREATE TABLE shares (
     share TEXT PRIMARY KEY NOT NULL,
     firsts INTEGER NOT NULL DEFAULT 0,
+    -- Of these, the rows that tell of what the client itself made.
+    bulk_rows INTEGER NOT NULL DEFAULT 0,
     laters INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER changes_in AFTER INSERT ON changes BEGIN
     INSERT OR IGNORE INTO shares (share) VALUES (new.share);
-    UPDATE shares SET firsts = firsts + new.bytes WHERE share = new.share;
+    UPDATE shares SET
+        firsts = firsts + new.bytes,
+        bulk_rows = bulk_rows + CASE WHEN new.is_bulk THEN new.bytes ELSE 0 END
+        WHERE share = new.share;
 END;
 CREATE TRIGGER changes_out AFTER DELETE ON changes BEGIN
+    UPDATE shares SET
+        firsts = firsts - old.bytes,
+        bulk_rows = bulk_rows - CASE WHEN old.is_bulk THEN old.bytes ELSE 0 END
+        WHERE share = old.share;
+END;
+CREATE TRIGGER folders_in AFTER INSERT ON folders BEGIN
+    INSERT OR IGNORE INTO shares (share) VALUES (new.share);
+    UPDATE shares SET firsts = firsts + new.bytes WHERE share = new.share;
+END;
+CREATE TRIGGER folders_out AFTER DELETE ON folders BEGIN
     UPDATE shares SET firsts = firsts - old.bytes WHERE share = old.share;
 END;
 CREATE TRIGGER versions_in AFTER INSERT ON versions BEGIN

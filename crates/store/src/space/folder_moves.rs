@@ -21,7 +21,7 @@ use stile_domain::permit::{EditTree, Permit};
 use stile_domain::tree_hash::TreeItem;
 
 use crate::cancellation::Cancellation;
-use crate::history::{FileMetadata, NewChange, VersionSource};
+use crate::history::{FileMetadata, FolderBefore, NewChange, VersionSource};
 
 use super::folder_tree::{FolderTree, TreeEntry, split_below};
 use super::lock::{Stop, Wait};
@@ -129,6 +129,7 @@ impl Change<'_> {
             return Err(Stop::MustWait(Wait::Room));
         }
         let mut recorded = self.record_moves(&tree, from, to)?;
+        self.note_folders(&handle, (from, Some(to)), tree.folders());
         self.may_begin()?;
         os::move_folder_new((source.handle(), source.name), (folder, destination.name))
             .map_err(|error| refused(&error, to))?;
@@ -140,6 +141,26 @@ impl Change<'_> {
             recorded.was_made();
         }
         Ok(moved?)
+    }
+
+    /// Notes the modes of a folder that is moved or removed, and of those in it.
+    fn note_folders<'e>(
+        &self,
+        folder: &OwnedFd,
+        (path, to): (&SpacePath, Option<&SpacePath>),
+        inner: impl IntoIterator<Item = &'e TreeEntry>,
+    ) {
+        let Some(history) = &self.history else { return };
+        let mode = |folder: &OwnedFd| os::status(folder).map(|status| status.mode & 0o777);
+        let mut folders = Vec::new();
+        if let Ok(mode) = mode(folder) {
+            folders.push(FolderBefore { path: path.clone(), mode, to: to.cloned() });
+        }
+        folders.extend(inner.into_iter().filter_map(|entry| {
+            let mode = os::open_folder(folder, &entry.below).and_then(|it| mode(&it)).ok()?;
+            Some(FolderBefore { path: entry.path.clone(), mode, to: None })
+        }));
+        history.note_folders(self.call, &folders);
     }
 
     /// Makes both folders of a move durable.
@@ -216,7 +237,7 @@ impl Change<'_> {
         let removed = RemovedFolder { target: &target, handle: &handle, tree: &tree, permit };
         if tree.entries.is_empty() {
             self.may_begin()?;
-            return Ok(self.unlink_folder(&target)?);
+            return Ok(self.unlink_folder(&target, &handle)?);
         }
         Ok(self.remove_tree(&removed, base)?)
     }
@@ -271,12 +292,13 @@ impl Change<'_> {
             return Err(Stop::MustWait(Wait::Room));
         }
         self.may_begin()?;
-        Ok(self.unlink_folder(&target)?)
+        Ok(self.unlink_folder(&target, &folder)?)
     }
 
     /// Removes an empty folder, durably.
-    fn unlink_folder(&self, target: &LockedFile<'_>) -> Result<(), Refusal> {
+    fn unlink_folder(&self, target: &LockedFile<'_>, folder: &OwnedFd) -> Result<(), Refusal> {
         let path = target.path;
+        self.note_folders(folder, (path, None), []);
         match os::remove_folder(target.handle(), target.name) {
             Ok(()) => {}
             // Somebody put a file into it just now.
@@ -293,6 +315,7 @@ impl Change<'_> {
         let RemovedFolder { target, handle, tree, permit } = removed;
         let files = self.named_files(removed);
         let mut recorded = self.record_removals(removed, &files)?;
+        self.note_folders(handle, (target.path, None), tree.folders());
         self.may_begin()?;
         let aside = self.temporary_name(target, ChangeKind::Remove, Some(&base), None);
         let (visible, hidden) = ((target.handle(), target.name), (target.handle(), &*aside));

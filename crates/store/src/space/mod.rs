@@ -4,7 +4,7 @@
 //! another thread. `os` makes the system calls, `lock` locks folders, `attempt` waits for locks
 //! without a thread, `thread_share` is the caller's share of the threads, `foreign_lock` finds out
 //! who else holds a lock, `write` compares and swaps, `append` adds to a file as it is,
-//! `append_intent` recovers that after a kill, `moves` moves files and makes folders,
+//! `append_intent` recovers that after a kill, `moves` moves files, `new_folders` makes folders,
 //! `folder_moves` moves and removes folders (`folder_tree` looks at all that they hold), `recorded`
 //! records changes in the history, `restore` gives files old versions, `conflict` makes conflict
 //! copies, `keeper` keeps displaced files, `held` holds them in the state folder, `clean` cleans up
@@ -52,6 +52,7 @@ mod lock;
 mod long_lines;
 mod moves;
 mod names;
+mod new_folders;
 pub mod note_folder;
 mod notes;
 mod opening;

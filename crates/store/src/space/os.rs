@@ -376,9 +376,14 @@ pub(super) fn sync_data(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a folder in a folder. Returns `false` if the name is in use.
-pub(super) fn make_folder(folder: &OwnedFd, name: &str) -> io::Result<bool> {
-    match mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
+/// The mode of a folder that only its owner can open.
+pub(super) const OWNER_ALONE: u32 = 0o700;
+
+/// Creates a folder in a folder, for its owner alone until it gets its `mode` if there is one.
+/// Returns `false` if the name is in use.
+pub(super) fn make_folder(folder: &OwnedFd, name: &str, mode: Option<u32>) -> io::Result<bool> {
+    let mode = mode.map_or(0o777, |_| OWNER_ALONE);
+    match mkdirat(folder, name, Mode::from_raw_mode(mode as rustix::fs::RawMode)) {
         Ok(()) => {
             fault::record(|| {
                 let made = status_at(folder, name)?.identity();
@@ -487,7 +492,7 @@ pub(super) fn move_new(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> io::Resu
 pub(super) fn move_folder_new(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> io::Result<()> {
     match move_new(from, to) {
         Err(error) if is_unsupported(&error) => {
-            if !make_folder(to.0, to.1)? {
+            if !make_folder(to.0, to.1, None)? {
                 return Err(Errno::EXIST.into());
             }
             if let Err(error) = renameat(from.0, from.1, to.0, to.1) {

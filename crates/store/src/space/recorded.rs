@@ -1,17 +1,18 @@
 //! Records a change in the history before it is made, and takes the record back if it is not.
 
 use stile_domain::error::Refusal;
-use stile_domain::history::past_change::ChangeNumber;
 use stile_domain::journal::JournalLine;
 
-use crate::history::{Call, History, HistoryError, Kept, NewChange, UnkeptChange, VersionSource};
+use crate::history::{
+    Call, History, HistoryError, Kept, MadeRow, NewChange, UnkeptChange, VersionSource,
+};
 
 use super::Inner;
 
 /// Changes that the history has, unless there is no history or the owner does not insist on it.
 #[must_use]
 pub(super) struct Recorded<'a> {
-    kept: Option<(&'a History, Vec<ChangeNumber>)>,
+    kept: Option<(&'a History, Vec<MadeRow>)>,
     has_version: bool,
 }
 
@@ -32,8 +33,8 @@ impl Recorded<'_> {
 
 impl Drop for Recorded<'_> {
     fn drop(&mut self) {
-        if let Some((history, numbers)) = self.kept.take().filter(|(_, it)| !it.is_empty()) {
-            history.forget(&numbers);
+        if let Some((history, rows)) = self.kept.take().filter(|(_, it)| !it.is_empty()) {
+            history.forget(&rows);
         }
     }
 }
@@ -80,13 +81,13 @@ impl Inner {
         change: &NewChange<'_>,
         kept: Result<Kept, HistoryError>,
     ) -> Result<(), Refusal> {
-        let Some((history, numbers)) = &mut recorded.kept else { return Ok(()) };
+        let Some((history, rows)) = &mut recorded.kept else { return Ok(()) };
         match kept {
-            Ok(Kept { number, lacks }) => {
+            Ok(Kept { made, lacks }) => {
                 if let Some(why) = &lacks {
                     self.report_unkept(change, why);
                 }
-                numbers.push(number);
+                rows.push(made);
                 recorded.has_version &= lacks.is_none();
                 Ok(())
             }

@@ -338,6 +338,7 @@ impl Change<'_> {
             return Err(Refusal::NotPermitted { path: target.path.clone() });
         }
         let (kind, source) = kind_of_edit(old_bytes, bytes);
+        let metadata = like.map(|_| os::metadata(&old.file, &old.status));
         let change = NewChange {
             kind,
             path: target.path,
@@ -346,7 +347,7 @@ impl Change<'_> {
             size_before: old_bytes.len() as u64,
             after: Some(hash),
             held: self.held_name(target, &displaced),
-            metadata: None,
+            metadata: metadata.as_ref(),
             call: self.call,
         };
         let (mut recorded, mut draft) = self.inner.record_during(&change, source, || {

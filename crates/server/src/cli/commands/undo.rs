@@ -86,14 +86,26 @@ fn unrecorded_lines(unrecorded: &[UnrecordedChanges]) -> Vec<String> {
     let line = |unrecorded: &UnrecordedChanges| {
         format!(
             "{} changes by {} between {} and {} are not in the history, which had no room for \
-             them",
+             them: {}",
             unrecorded.changes,
             unrecorded.client.as_deref().unwrap_or_default(),
             local_time::minute(unrecorded.since),
-            local_time::in_words(unrecorded.until)
+            local_time::in_words(unrecorded.until),
+            unrecorded_files(unrecorded),
         )
     };
     unrecorded.iter().map(line).collect()
+}
+
+/// Returns the files of changes that are not in the history, as far as they are known.
+fn unrecorded_files(unrecorded: &UnrecordedChanges) -> String {
+    let names = unrecorded.paths.iter().map(|path| shown(path.as_str()));
+    let names = names.collect::<Vec<_>>().join(", ");
+    // Several changes of one file name it once, so there may be others beyond the last name.
+    match unrecorded.changes > unrecorded.paths.len() as u64 {
+        true => format!("{names}, and maybe others"),
+        false => names,
+    }
 }
 
 /// How many files a line names.

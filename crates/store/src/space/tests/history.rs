@@ -458,3 +458,23 @@ async fn a_version_has_the_mode_of_its_own_file_and_not_of_a_later_one_at_its_pa
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, expected);
     }
 }
+
+#[tokio::test]
+async fn a_version_that_was_replaced_with_another_files_has_its_own_mode_again() {
+    let kept = Kept::new();
+    kept.rig.put("run.sh", "owner\n");
+    let file = kept.rig.file("run.sh");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    kept.rig.inner().remove(&path("run.sh"), hash("owner\n")).unwrap();
+    kept.rig.inner().create(&path("run.sh"), b"agent\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    let steps = [("agent\n", "1", 0o755), ("owner\n", "3", 0o640), ("agent\n", "4", 0o755)];
+    for (base, version, mode) in steps {
+        let principal = principal("write:/");
+        let permit = principal.gate().permit(&path("run.sh")).unwrap();
+        let space = kept.rig.space.clone().with_whole_history();
+        let version = OldVersion::parse(version).unwrap();
+        space.restore(permit, Some(hash(base)), version).await.unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, mode, "over {base}");
+    }
+}

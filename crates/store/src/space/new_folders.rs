@@ -1,0 +1,88 @@
+//! Makes folders for files and for themselves, and removes those that were made in vain.
+
+use std::io;
+
+use stile_domain::error::Refusal;
+use stile_domain::path::SpacePath;
+
+use super::write::Change;
+use super::{os, refusal};
+
+impl Change<'_> {
+    /// Creates the missing parents of `path`, durably, and adds them to `made`, the outermost
+    /// first.
+    pub(super) fn make_parents(
+        &self,
+        path: &SpacePath,
+        made: &mut Vec<SpacePath>,
+    ) -> Result<(), Refusal> {
+        match path.split() {
+            Some((folder, _)) => self.make_folders(&folder, path, made),
+            None => Ok(()),
+        }
+    }
+
+    /// Creates a folder and its missing parents, durably, and adds them to `made`, the outermost
+    /// first. A refusal names `path`.
+    pub(super) fn make_folders(
+        &self,
+        folder: &SpacePath,
+        path: &SpacePath,
+        made: &mut Vec<SpacePath>,
+    ) -> Result<(), Refusal> {
+        let io = |error: io::Error| refusal(&error, path);
+        if self.root.open_folder(folder).is_ok() {
+            return Ok(());
+        }
+        let mut above = SpacePath::root();
+        for name in folder.components() {
+            let here = above.child(name).ok_or_else(|| Refusal::not_found(path))?;
+            let parent = self.root.open_folder(&above).map_err(io)?;
+            if os::status(&parent).map_err(io)?.is_protected() {
+                return Err(Refusal::ReadOnly { path: path.clone(), is_folder: true });
+            }
+            match self.root.open_folder(&here) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let mode = self.mode_of_new_folder(&here);
+                    if os::make_folder(&parent, name, mode).map_err(io)? {
+                        made.push(here.clone());
+                        self.widen_folder(&here, mode).map_err(io)?;
+                    }
+                    os::sync(&parent).map_err(io)?;
+                }
+                Err(error) => return Err(io(error)),
+            }
+            above = here;
+        }
+        Ok(())
+    }
+
+    /// Returns the mode of a folder that is made: the one that the folder had which a call removed
+    /// or moved away; for an undo that does not know that, one for the owner alone.
+    fn mode_of_new_folder(&self, path: &SpacePath) -> Option<u32> {
+        let known = self.history.as_ref().and_then(|history| history.mode_of_folder(path));
+        // The server itself must be able to put the files into it.
+        let known = known.map(|mode| mode | os::OWNER_ALONE);
+        known.or_else(|| self.call.is_of_owner().then_some(os::OWNER_ALONE))
+    }
+
+    /// Gives a folder that was made for its owner alone its mode.
+    fn widen_folder(&self, path: &SpacePath, mode: Option<u32>) -> io::Result<()> {
+        match mode {
+            Some(mode) if mode != os::OWNER_ALONE => {
+                os::set_mode(self.root.open_folder(path)?, mode)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes folders that were created for a file that could not be. A folder in use stays.
+    pub(super) fn remove_folders(&self, made: &[SpacePath]) {
+        for (above, name) in made.iter().rev().filter_map(SpacePath::split) {
+            if let Ok(parent) = self.root.open_folder(&above) {
+                let _ = os::remove_folder(&parent, name);
+            }
+        }
+    }
+}
