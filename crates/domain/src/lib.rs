@@ -8,6 +8,7 @@ pub mod append_recovery;
 pub mod audit;
 mod civil;
 pub mod client_file;
+pub mod client_name;
 pub mod document;
 pub mod edit;
 pub mod error;

@@ -15,6 +15,7 @@ mod replay;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use stile_domain::client_name::DOCTOR;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_store::state::{RunningServer, TokenRecord, TokenStore};
@@ -26,7 +27,7 @@ use super::home::Home;
 use super::{
     Failure, Invocation, found_server, local_time, owner, settings, space, token, user_name,
 };
-use crate::auth::{DOCTOR, MintRequest, Minter};
+use crate::auth::{MintRequest, Minter};
 use crate::checkup::{Finding, FindingGrade};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::declarations::ROOT;
@@ -93,7 +94,7 @@ fn check_this_machine(
         let rights = MintRequest {
             subject: user_name(environment),
             scopes: [Scope::everything(Verb::Read)].into_iter().collect(),
-            client: Some(DOCTOR.to_owned()),
+            client: None,
             records: RecordsClaim::None,
             life: TOKEN_LIFE,
         };
@@ -131,7 +132,7 @@ fn replay_with(
 ) -> Vec<Finding> {
     let minted = home.key().map_err(Failure::from).and_then(|key| {
         let minter = Minter { key: &key, tokens, audience };
-        Ok(minter.mint(rights, wall_clock())?)
+        Ok(minter.mint_for_doctor(rights, wall_clock())?)
     });
     match minted {
         Ok(minted) => {
@@ -188,7 +189,7 @@ impl ClientPlace<'_> {
         let rights = MintRequest {
             subject: record.subject.clone(),
             scopes: Scopes::from_claim(&record.scopes),
-            client: Some(DOCTOR.to_owned()),
+            client: None,
             records,
             life: TOKEN_LIFE,
         };

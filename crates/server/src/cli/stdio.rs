@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::ArgMatches;
+use stile_domain::client_name::{DOCTOR, is_reserved};
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::sign_in::client_metadata::ClientName;
 
@@ -25,7 +26,8 @@ pub(super) fn run(
     let scopes = token::scopes(matches)?.unwrap_or_else(everything);
     let scopes = token::with_denials(scopes, matches)?;
     let claim = token::records_claim(matches)?;
-    let given = owner::text(matches, "client").map(client_name).transpose()?;
+    let given = owner::text(matches, "client").map(|name| client_name(name, environment));
+    let given = given.transpose()?;
     process::log(resolved.config.log);
     let texts = open::owner_texts(&resolved.config)?;
     // Most clients ask for the lists first, which need no file: see docs/decisions/0095.
@@ -80,8 +82,19 @@ impl From<StdioRefusal> for Failure {
     }
 }
 
+/// The environment variable by which `stile doctor` says that it starts an entry itself.
+pub(super) const BY_DOCTOR: &str = "STILE_DOCTOR_CALLS";
+
 /// Checks the name that `--client` gives.
-fn client_name(text: &str) -> Result<String, Failure> {
+fn client_name(text: &str, environment: Environment<'_>) -> Result<String, Failure> {
+    let is_doctor = text == DOCTOR && environment(BY_DOCTOR).is_some();
+    if is_reserved(text) && !is_doctor {
+        return Err(Failure::Usage(format!(
+            "--client: this program keeps the name `{}` for itself, so that the history can tell \
+             its own calls apart; nothing was served: give another name, such as claude-desktop",
+            text.escape_debug()
+        )));
+    }
     match ClientName::clean(text) {
         Some(name) if name.as_str() == text => Ok(text.to_owned()),
         _ => Err(Failure::Usage(format!(

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::{Finding, FindingGrade};
 use crate::cli::process::block_on;
 use crate::cli::settings_files::http_client;
+use crate::cli::stdio::BY_DOCTOR;
 use crate::config::Config;
 use crate::mcp::revisions::NEWEST_WITH_SESSIONS;
 use crate::outbound::{OutboundClient, OutboundError, OutboundLimits, OutboundResponse};
@@ -287,6 +288,7 @@ pub(super) fn command(words: &[String]) -> Vec<Finding> {
     let Some((program, arguments)) = words.split_first() else { return Vec::new() };
     let spawned = Command::new(program)
         .args(arguments)
+        .env(BY_DOCTOR, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
