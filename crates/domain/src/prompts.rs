@@ -146,7 +146,8 @@ impl Prompt {
     /// Every [`BadArguments`].
     pub fn fill(&self, values: &Map<String, Value>) -> Result<String, BadArguments> {
         let mut texts: BTreeMap<&str, &str> = BTreeMap::new();
-        for (name, value) in values {
+        // A client that writes `null` has left the argument out.
+        for (name, value) in values.iter().filter(|(_, value)| !value.is_null()) {
             let known = self.arguments.iter().find(|argument| argument.name == *name);
             let argument = known.ok_or_else(|| BadArguments::Unknown(self.names()))?;
             let text = value.as_str().ok_or_else(|| BadArguments::NotText(name.clone()))?;
@@ -280,6 +281,9 @@ mod tests {
         let refused = |value: Value| prompt.fill(&values(&value)).unwrap_err().to_string();
         assert_eq!(refused(json!({})), "the prompt needs the argument `who`");
         assert_eq!(refused(json!({ "who": "" })), "the prompt needs the argument `who`");
+        assert_eq!(refused(json!({ "who": null })), "the prompt needs the argument `who`");
+        let with_null = json!({ "who": "Ann", "how": null, "other": null });
+        assert_eq!(prompt.fill(&values(&with_null)).unwrap(), "Greet Ann  {{other}}, Ann.");
         assert_eq!(refused(json!({ "who": 7 })), "the value of `who` is not a text");
         let unknown = refused(json!({ "who": "Ann", "evil`": "x" }));
         assert!(unknown.ends_with("it has: `who`, `how`") && !unknown.contains("evil"));
