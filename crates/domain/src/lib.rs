@@ -5,6 +5,7 @@
 //! alone, and every transport and every store follows the same rule.
 
 pub mod append_recovery;
+pub mod ascii_name;
 pub mod audit;
 mod civil;
 pub mod client_file;
