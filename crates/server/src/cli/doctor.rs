@@ -201,18 +201,10 @@ impl ClientPlace<'_> {
     /// Says that the owner ended the client that a command names; `None` if the client may act, or
     /// is not known.
     fn ended_stdio(&self, command: &[String], again: &str) -> Option<Finding> {
-        let entry = StdioEntry::of(command)?;
         let state = absolute(&self.config.state);
-        if entry.state.as_ref().is_some_and(|other| *other != state) {
-            return None;
-        }
-        let records = entry.records(self.tokens.as_ref()?).ok()?;
-        let ended = records.iter().map(|record| record.revoked).max()??;
-        let is_ended = records.iter().all(|record| record.revoked.is_some());
-        is_ended.then(|| {
-            let detail = format!("the owner ended the access on {}", moment(ended));
-            Finding::bad("access", detail, format!("to let it in again, {again}"))
-        })
+        let ended = StdioEntry::of(command)?.ended(self.tokens.as_ref()?, &state)?;
+        let detail = format!("the owner ended the access on {}", moment(ended));
+        Some(Finding::bad("access", detail, format!("to let it in again, {again}")))
     }
 }
 
