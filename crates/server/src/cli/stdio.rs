@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use clap::ArgMatches;
 use stile_domain::client_name::{DOCTOR, is_reserved};
+use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::sign_in::client_metadata::ClientName;
 
@@ -34,6 +35,8 @@ pub(super) fn run(
     let (home, open_space) = open::open_space_on_first_use(resolved)?;
     home.refuse_people("stile stdio", "serve people over HTTP with `stile serve --spaces`")?;
     let tokens = Arc::new(home.tokens_on_first_use()?);
+    // A running client learns of the first import, so the tables are there for whom may see it.
+    let sees_records = claim != RecordsClaim::None;
     let rights = StdioRights {
         subject: user_name(environment),
         space: ServedSpace::OfFolder(resolved.config.root.clone()),
@@ -44,8 +47,10 @@ pub(super) fn run(
     client.check()?;
     let tools = open_space.tools();
     let OpenSpace { space, journal, served: _served, .. } = open_space;
-    // If nothing was ever imported, there are no records to offer, and no database is made.
-    let records = home.has_records().then(|| open::open_records(&home, &journal)).transpose()?;
+    // If nothing was ever imported, a client of files alone gets no records, and no database is
+    // made.
+    let offers_records = sees_records || home.has_records();
+    let records = offers_records.then(|| open::open_records(&home, &journal)).transpose()?;
     let service = open::service(&resolved.config, tools, &journal, records).with_owner_texts(texts);
     let served = process::block_on(async {
         let caller = CallerSource::Stdio(Arc::clone(&client));
