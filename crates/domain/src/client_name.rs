@@ -45,6 +45,11 @@ pub fn self_named(name: &str) -> String {
     format!("{name} {SELF_NAMED}")
 }
 
+/// Returns whether nobody but the client itself chose a name.
+pub fn is_self_named(name: &str) -> bool {
+    name.ends_with(SELF_NAMED)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +69,6 @@ mod tests {
             assert_eq!(unreserved(name), name);
         }
         assert_eq!(self_named("cursor"), "cursor (self-named)");
-        assert!(is_reserved(&self_named("x")));
+        assert!(is_reserved(&self_named("x")) && is_self_named(&self_named("x")));
     }
 }
