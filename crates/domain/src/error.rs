@@ -371,8 +371,7 @@ pub enum Refusal {
     /// The note has no section with this id or heading.
     #[error(
         "no section of `{path}` has the id or the heading that `{argument}` names{}. Nothing was \
-         written. The note may have changed: call `get_note_outline` on it, or read with `lines` \
-         or `q`.",
+         written.",
         headings_at(.headings)
     )]
     NoSuchSection {
@@ -386,8 +385,7 @@ pub enum Refusal {
     /// Several sections of the note have this heading.
     #[error(
         "`{argument}` names {} sections of `{path}`, with their headings at lines {}. Nothing was \
-         written. Name the headings above it too, as in `Plan > Next`, or send an id that \
-         `get_note_outline` returns.",
+         written.",
         counted(.headings, *.more), list(.headings)
     )]
     AmbiguousSection {

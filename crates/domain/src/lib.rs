@@ -5,10 +5,12 @@
 //! alone, and every transport and every store follows the same rule.
 
 pub mod append_recovery;
+pub mod ascii_name;
 pub mod audit;
 pub mod base64;
 mod civil;
 pub mod client_file;
+pub mod client_name;
 pub mod document;
 pub mod edit;
 pub mod error;

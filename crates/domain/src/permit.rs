@@ -9,12 +9,14 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::client_name::self_named;
 use crate::error::Refusal;
 use crate::guard::Guarded;
 use crate::path::SpacePath;
 use crate::records::authority::{OwnerPermit, RecordsClaim, RecordsPermit};
 use crate::records::problem::Problem;
 use crate::scope::{Scope, Scopes, Verb};
+use crate::sign_in::client_metadata::ClientName;
 
 /// A caller whose identity and scopes were verified.
 #[derive(Clone, Debug)]
@@ -53,6 +55,16 @@ impl Principal {
     #[must_use]
     pub fn under_approval(self, approval: &str) -> Self {
         Self { approval: Some(approval.into()), ..self }
+    }
+
+    /// Returns this caller under the name that its client gives itself, marked as such, if the
+    /// token names no client. Nothing that the caller may do depends on it.
+    #[must_use]
+    pub fn named_by_itself(self, name: &str) -> Self {
+        match (&self.client, ClientName::clean(name)) {
+            (None, Some(name)) => Self { client: Some(self_named(name.as_str()).into()), ..self },
+            _ => self,
+        }
     }
 
     /// Returns what this caller is recognised by later: the approval under which the client's
@@ -486,6 +498,10 @@ mod tests {
         assert_eq!(*ann.records(), RecordsClaim::Owner);
         let local = named(None, None);
         assert_eq!((local.token(), local.client()), (None, None));
+        assert_eq!(ann.named_by_itself("cursor").client(), Some("editor"));
+        let named = local.clone().named_by_itself("Command\u{200b} line");
+        assert_eq!(named.client(), Some("Command line (self-named)"));
+        assert_eq!(local.named_by_itself("\u{7}").client(), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::ascii_name::ascii_name;
 use crate::notes::parse_front_matter;
 
 /// The most prompts of one folder.
@@ -89,20 +90,16 @@ pub enum BadArguments {
     TooLong,
 }
 
-/// Returns the name of the prompt in a Markdown file: the name of the file without its ending, with
-/// `-` for all but ASCII letters, digits, `_` and `-`. `None` for other files, and where nothing is
-/// left.
+/// Returns the name of the prompt in a Markdown file: the name of the file without its ending, in
+/// ASCII letters, digits, `_` and `-`, as [`ascii_name`] spells it. `None` for other files, and
+/// where nothing is left.
+///
+/// The protocol says nothing about the characters of these names. Clients make commands of them,
+/// and some put `_` for all but ASCII, by which the names of two prompts become the same.
 pub fn name_of_file(file_name: &str) -> Option<String> {
-    let stem = file_name.strip_suffix(".md")?;
-    let mut name = String::new();
-    for part in stem.split(|c: char| !is_name_char(c)).filter(|part| !part.is_empty()) {
-        if !name.is_empty() {
-            name.push('-');
-        }
-        name.push_str(part);
-    }
+    let mut name = ascii_name(file_name.strip_suffix(".md")?);
     name.truncate(MAX_NAME_CHARS);
-    name.chars().any(|c| c.is_ascii_alphanumeric()).then_some(name)
+    (!name.is_empty()).then_some(name)
 }
 
 fn is_name_char(c: char) -> bool {
@@ -134,6 +131,18 @@ impl Prompt {
         })
     }
 
+    /// Returns the prompt with a name beside another prompt, whose file makes the same name. It has a
+    /// number that depends on the name of its own file only.
+    #[must_use]
+    pub fn beside_another(self, file_name: &str) -> Self {
+        // FNV-1a, cut to 16 bits: it tells files apart and guards nothing.
+        let hash = file_name
+            .bytes()
+            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        let kept = self.name.get(..self.name.len().min(MAX_NAME_CHARS - 5)).unwrap_or(&self.name);
+        Self { name: format!("{kept}-{:04x}", hash & 0xffff), ..self }
+    }
+
     /// Returns the prompt with other words between its placeholders, which `change` makes.
     #[must_use]
     pub fn with_words(&self, change: impl FnOnce(String) -> String) -> Self {
@@ -146,7 +155,8 @@ impl Prompt {
     /// Every [`BadArguments`].
     pub fn fill(&self, values: &Map<String, Value>) -> Result<String, BadArguments> {
         let mut texts: BTreeMap<&str, &str> = BTreeMap::new();
-        for (name, value) in values {
+        // A client that writes `null` has left the argument out.
+        for (name, value) in values.iter().filter(|(_, value)| !value.is_null()) {
             let known = self.arguments.iter().find(|argument| argument.name == *name);
             let argument = known.ok_or_else(|| BadArguments::Unknown(self.names()))?;
             let text = value.as_str().ok_or_else(|| BadArguments::NotText(name.clone()))?;
@@ -280,6 +290,9 @@ mod tests {
         let refused = |value: Value| prompt.fill(&values(&value)).unwrap_err().to_string();
         assert_eq!(refused(json!({})), "the prompt needs the argument `who`");
         assert_eq!(refused(json!({ "who": "" })), "the prompt needs the argument `who`");
+        assert_eq!(refused(json!({ "who": null })), "the prompt needs the argument `who`");
+        let with_null = json!({ "who": "Ann", "how": null, "other": null });
+        assert_eq!(prompt.fill(&values(&with_null)).unwrap(), "Greet Ann  {{other}}, Ann.");
         assert_eq!(refused(json!({ "who": 7 })), "the value of `who` is not a text");
         let unknown = refused(json!({ "who": "Ann", "evil`": "x" }));
         assert!(unknown.ends_with("it has: `who`, `how`") && !unknown.contains("evil"));
@@ -309,7 +322,8 @@ mod tests {
             ("weekly-review.md", Some("weekly-review")),
             ("Weekly Review!.md", Some("Weekly-Review")),
             ("a_b.md", Some("a_b")),
-            ("été.md", Some("t")),
+            ("été.md", Some("ete")),
+            ("Протокол.md", Some("Protokol")),
             ("---.md", None),
             (".md", None),
             ("a.txt", None),

@@ -129,6 +129,12 @@ impl ShownTools {
         self.declaration(sentences)
     }
 
+    /// Returns the first of two texts that names no tool which the caller is not shown, as
+    /// [`Self::sentence`] does.
+    pub fn either(self, text: &'static str, other: &'static str) -> Cow<'static, str> {
+        self.sentence(if self.have_all_in(text) { text } else { other })
+    }
+
     /// As [`Self::sentence`], for the description of a tool, an argument or a resource, which the
     /// program itself declares. Never for a text that may hold content.
     pub fn declaration(self, description: &str) -> Cow<'_, str> {
@@ -172,6 +178,8 @@ mod tests {
         let sentences = "Call `file.list`. `file.create` makes `a file`. Or\n`text.read` it.";
         assert_eq!(shown.sentence(sentences), "Call `file_list`. Or\n`text_read` it.");
         assert_eq!(shown.sentence("`file.create` makes it."), "");
+        assert_eq!(shown.either("Call `file.create`.", "Ask."), "Ask.");
+        assert_eq!(shown.either("Call `file.list`.", "Ask."), "Call `file_list`.");
         let none = shown.only(|_| false);
         assert_eq!(none.sentence("Say `yes`. Or `search`."), "Say `yes`.");
         assert!(shown.has("file.list") && !shown.has("file.create") && !none.has("file.list"));

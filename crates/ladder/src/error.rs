@@ -146,9 +146,10 @@ impl ToolError for LadderError {
         Problem::Internal { incident }.into()
     }
 
-    fn into_answer(self, tool: &'static str, _: ShownTools) -> Answer {
+    fn into_answer(self, tool: &'static str, names: ShownTools) -> Answer {
         let mut error = self.to_json();
-        if let Some(next) = self.next(tool).filter(|_| !error.contains_key("next")) {
+        let next = self.next(tool).filter(|next| names.has(next));
+        if let Some(next) = next.filter(|_| !error.contains_key("next")) {
             error.insert("next".to_owned(), json!({ "tool": next }));
         }
         let failure = self.failure(&error);

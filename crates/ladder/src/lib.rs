@@ -181,6 +181,10 @@ impl Toolset for Ladder {
         RECORD_TOOLS.iter().find(|tool| tool.name == name).map(|tool| tool.name)
     }
 
+    fn may_show(&self, name: &str, caller: &Caller) -> bool {
+        self.find(name).is_some() && *caller.principal.records() != RecordsClaim::None
+    }
+
     /// Lists all tools to a caller whose token concerns records, if there is a record for this
     /// caller to see.
     fn listed<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Vec<&'static str>> {

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use stile_domain::client_name::is_self_named;
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
 use stile_store::space::ThreadShare;
@@ -97,7 +98,9 @@ impl Neighbour {
     /// Returns the neighbour that a verified caller is. The client is the one that the token names,
     /// or the token itself.
     pub fn of(principal: &Principal) -> Self {
-        let client = principal.client().or(principal.token()).unwrap_or_default();
+        // A client may call itself by many names, and has one share under all of them.
+        let client = principal.client().filter(|name| !is_self_named(name));
+        let client = client.or(principal.token()).unwrap_or_default();
         Self { subject: principal.subject().into(), client: client.into() }
     }
 

@@ -48,26 +48,39 @@ impl PromptFolder {
     }
 
     /// Reads all prompts as they are now, in the order of the names of their files, and returns
-    /// which files are left out. Subfolders, links and other endings than `.md` count as nothing.
+    /// which files are left out. Subfolders and other endings than `.md` count as nothing.
+    ///
+    /// Where a name in another script makes the name of another prompt, both are prompts.
     ///
     /// # Errors
     /// The error of the system if the folder cannot be read.
     pub fn read(&self) -> io::Result<(Vec<Prompt>, Vec<LeftOut>)> {
-        let mut names: Vec<String> = Vec::new();
+        let (mut names, mut left_out): (Vec<String>, Vec<LeftOut>) = (Vec::new(), Vec::new());
         for entry in self.path.read_dir()?.take(MAX_NAMES) {
             let entry = entry?;
-            if entry.file_type()?.is_file()
-                && let Ok(name) = entry.file_name().into_string()
-                && name.ends_with(".md")
-            {
+            let kind = entry.file_type()?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if !name.ends_with(".md") {
+                continue;
+            }
+            if kind.is_file() {
                 names.push(name);
+            } else if kind.is_symlink() {
+                left_out.push(LeftOut { file_name: name, why: "is a symbolic link".to_owned() });
             }
         }
         names.sort_unstable();
-        let (mut prompts, mut left_out): (Vec<Prompt>, Vec<LeftOut>) = (Vec::new(), Vec::new());
+        let mut prompts: Vec<Prompt> = Vec::new();
         for file_name in names {
-            let why = match self.read_prompt(&file_name) {
-                Ok(prompt) if prompts.iter().any(|other| other.name == prompt.name) => {
+            let is_taken = |name: &str| prompts.iter().any(|other| other.name == name);
+            let read = self.read_prompt(&file_name).map(|prompt| {
+                match is_taken(&prompt.name) && !file_name.is_ascii() {
+                    true => prompt.beside_another(&file_name),
+                    false => prompt,
+                }
+            });
+            let why = match read {
+                Ok(prompt) if is_taken(&prompt.name) => {
                     format!("makes the prompt `{}`, as another file does", prompt.name)
                 }
                 Ok(_) if prompts.len() == MAX_PROMPTS => {
@@ -81,6 +94,7 @@ impl PromptFolder {
             };
             left_out.push(LeftOut { file_name, why });
         }
+        left_out.sort_by(|one, other| one.file_name.cmp(&other.file_name));
         Ok((prompts, left_out))
     }
 
@@ -199,9 +213,27 @@ mod tests {
                 "b-c.md makes the prompt `b-c`, as another file does",
                 "binary.md cannot be read: it is not UTF-8",
                 "empty.md has no text",
+                "link.md is a symbolic link",
                 "long.md cannot be read: it has more than 65536 bytes",
             ]
         );
+    }
+
+    #[test]
+    fn prompts_with_names_in_other_scripts_are_all_there() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["Протокол", "会议记录", "Über uns", "Uber uns", "Ùber uns"] {
+            fs::write(folder.path().join(format!("{name}.md")), "x").unwrap();
+        }
+        let (prompts, left_out) = PromptFolder::open(folder.path()).unwrap().read().unwrap();
+        let mut names: Vec<String> = prompts.into_iter().map(|prompt| prompt.name).collect();
+        assert_eq!((names.len(), left_out), (5, Vec::new()));
+        for name in ["Protokol", "u4f1a-u8bae-u8bb0-u5f55", "Uber-uns"] {
+            assert!(names.iter().any(|other| other == name), "{names:?}");
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 5, "{names:?}");
     }
 
     #[test]

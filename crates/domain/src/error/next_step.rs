@@ -28,6 +28,16 @@ impl Refusal {
                 let create = names.sentence("`file.create` makes a new file.");
                 Some(joined([&folder, &find, &create]))
             }
+            Self::NoSuchSection { .. } => Some(names.either(
+                "The note may have changed: call `get_note_outline` on it, or read with `lines` \
+                 or `q`.",
+                "The note may have changed: read it with `lines` or `q`.",
+            )),
+            Self::AmbiguousSection { .. } => Some(names.either(
+                "Name the headings above it too, as in `Plan > Next`, or send an id that \
+                 `get_note_outline` returns.",
+                "Name the headings above it too, as in `Plan > Next`.",
+            )),
             Self::AlreadyExists { .. } => sentence(
                 "Choose another name. Or call `text.read` on it and change it with `text.replace`.",
             ),

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::client_id_url::ClientIdUrl;
 use super::redirect_uri::{BadRedirectUri, RedirectUri};
+use crate::client_name::unreserved;
 use crate::unseen::is_unseen;
 
 /// The most redirect URIs of a client. Clients have up to six.
@@ -136,6 +137,7 @@ impl ClientMetadata {
         }
         let uses_refresh_tokens = grants.is_some_and(|grants| grants.contains(&"refresh_token"));
         let name = text(members, "client_name")?.and_then(ClientName::clean);
+        let name = name.map(|name| ClientName(unreserved(name.as_str()).into_owned()));
         Ok(Self { name, redirect_uris, uses_refresh_tokens })
     }
 
@@ -222,6 +224,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_client_that_calls_itself_as_this_program_does_is_marked() {
+        let redirects = json!(["https://client.example/cb"]);
+        let registered = |name: &str| {
+            let request = members(json!({ "client_name": name, "redirect_uris": redirects }));
+            ClientMetadata::from_registration(&request).unwrap().name.unwrap().to_string()
+        };
+        assert_eq!(registered("Command\u{200b} line"), "Command line (client)");
+        assert_eq!(registered("x (self-named)"), "x (self-named) (client)");
+        assert_eq!(registered("Claude"), "Claude");
+    }
 
     const URL: &str = "https://claude.ai/oauth/claude-code-client-metadata";
 

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Number, Value};
+use stile_domain::client_name::unreserved;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::{ImportClaim, RecordsClaim, is_grant_id};
 use stile_domain::records::identifiers::SourceName;
@@ -196,7 +197,10 @@ impl Claims {
         let records = records_claim(self.grant.as_deref(), self.records.as_ref())?;
         // A malformed scope grants nothing and leaves the token valid.
         let scopes = Scopes::from_claim(self.scope.as_deref().unwrap_or_default());
-        let (token, client) = (self.jti.as_deref(), self.client.as_deref());
+        // This server gives no token a reserved name. An identity provider knows none of them.
+        let client = self.client.as_deref();
+        let client = client.map(|name| issuer.as_ref().map_or(name.into(), |_| unreserved(name)));
+        let (token, client) = (self.jti.as_deref(), client.as_deref());
         let seconds = u64::try_from(validity.expires).unwrap_or_default();
         Ok(VerifiedCaller {
             principal: Principal::assert_verified(&self.sub, token, client, scopes, records),

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
+use stile_domain::client_name::{DOCTOR, is_reserved};
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::scope::Scopes;
 use stile_store::state::{Issued, StateError, TokenKey, TokenKind, TokenRecord, TokenStore};
@@ -54,6 +55,12 @@ pub enum MintError {
     /// The name is empty or too long, or could hide something from a reader of a list of tokens.
     #[error("the {0} name must have 1 to 200 bytes and no control characters")]
     Name(&'static str),
+    /// Only this program itself bears the name.
+    #[error(
+        "this program keeps that name of a client for itself, so that the history can tell its own \
+         calls apart; no token was made: give the client another name, such as cursor"
+    )]
+    Reserved,
     /// The text cannot be the identifier of a grant.
     #[error("the identifier of a grant has 1 to 64 of the characters A-Z a-z 0-9 _ -")]
     Grant,
@@ -96,6 +103,20 @@ impl Minter<'_> {
         let minted = self.signed(&record, &claims)?;
         self.tokens.record(&record)?;
         Ok(minted)
+    }
+
+    /// Makes a token with which `stile doctor` calls, recorded durably.
+    ///
+    /// # Errors
+    /// The errors of [`Minter::mint`].
+    pub fn mint_for_doctor(
+        &self,
+        request: &MintRequest,
+        now: SystemTime,
+    ) -> Result<MintedToken, MintError> {
+        let nameless = MintRequest { client: None, ..request.clone() };
+        let client = Some(DOCTOR.to_owned());
+        self.record(&TokenRecord { client, ..self.new_record(&nameless, now)? })
     }
 
     /// Makes a token of an authorization, recorded durably; `None` if the authorization has ended.
@@ -168,6 +189,9 @@ impl Minter<'_> {
     fn new_record(&self, request: &MintRequest, now: SystemTime) -> Result<TokenRecord, MintError> {
         check_name("user", &request.subject)?;
         request.client.as_deref().map_or(Ok(()), |client| check_name("client", client))?;
+        if request.client.as_deref().is_some_and(is_reserved) {
+            return Err(MintError::Reserved);
+        }
         if request.life < Duration::from_secs(1) || request.life > MAX_LIFE {
             return Err(MintError::Life);
         }

@@ -25,6 +25,7 @@ mod vectors;
 mod verified_cache;
 mod verifier;
 
+use stile_domain::client_name::{COMMAND_LINE, OWNER_PAGE};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
@@ -38,7 +39,7 @@ pub use mint::{MintError, MintRequest, MintedToken, Minter, ShownToken};
 pub use provider_keys::{KeyFetchError, KeySource, ProviderKeys};
 pub use provider_tokens::ProviderVerifier;
 pub use rejection::TokenRejected;
-pub use stdio_client::{DOCTOR, ServedSpace, StdioClient, StdioRefusal, StdioRights, stdio_record};
+pub use stdio_client::{ServedSpace, StdioClient, StdioRefusal, StdioRights, stdio_record};
 pub use token_uses::TokenUses;
 pub use verifier::TokenVerifier;
 
@@ -50,16 +51,10 @@ pub fn local_user(name: &str, scopes: Scopes, records: RecordsClaim) -> Principa
     Principal::assert_verified(name, token.as_deref(), None, scopes, records)
 }
 
-/// The client in the journal and the history where the owner's own command line was at work.
-pub const COMMAND_LINE: &str = "command line";
-
 /// Returns the owner at the command line of this program.
 pub fn command_line(name: &str, scopes: Scopes, records: RecordsClaim) -> Principal {
     Principal::assert_verified(name, None, Some(COMMAND_LINE), scopes, records)
 }
-
-/// The client in the journal and the history where the owner was at work on the page.
-pub const OWNER_PAGE: &str = "owner's page";
 
 /// Returns the owner of the files, who has just shown a session of this server's pages.
 pub fn owner_at_the_page(name: &str) -> Principal {

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use stile_domain::client_name::{DOCTOR, UNNAMED, self_named};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
@@ -14,12 +15,6 @@ use stile_domain::sign_in::client_metadata::ClientName;
 use stile_store::state::{AfterEnd, StateError, StdioAccess, TokenKind, TokenRecord, TokenStore};
 
 use super::token_uses::TokenUses;
-
-/// The name of a client that gives itself none.
-const UNNAMED: &str = "a program on this computer";
-
-/// The name under which `stile doctor` calls. It has no record, since the owner is at work.
-pub const DOCTOR: &str = "stile-doctor";
 
 /// What a client that starts `stile stdio` may do.
 #[derive(Clone, Debug)]
@@ -247,7 +242,7 @@ pub fn stdio_record(rights: &StdioRights, audience: &str, client: &str, now: i64
 /// Returns the name of a client that was configured without one.
 fn self_given(calls_itself: Option<&str>) -> String {
     match calls_itself.and_then(ClientName::clean) {
-        Some(name) => format!("{} (self-named)", name.as_str()),
+        Some(name) => self_named(name.as_str()),
         None => UNNAMED.to_owned(),
     }
 }

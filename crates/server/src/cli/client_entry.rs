@@ -107,6 +107,17 @@ impl<'w> StdioEntry<'w> {
         Ok(all.collect())
     }
 
+    /// Returns when the owner ended the client, in UTC seconds; `None` if the client may act, is not
+    /// known, or belongs to another state than the one in the folder `state`.
+    pub(super) fn ended(&self, tokens: &TokenStore, state: &Path) -> Option<i64> {
+        if self.state.as_ref().is_some_and(|other| other != state) {
+            return None;
+        }
+        let records = self.records(tokens).ok()?;
+        let is_ended = records.iter().all(|record| record.revoked.is_some());
+        records.iter().map(|record| record.revoked).max()?.filter(|_| is_ended)
+    }
+
     /// The name of the client.
     pub(crate) fn client(&self) -> &'w str {
         self.client

@@ -144,10 +144,8 @@ impl From<SyncError> for Failure {
 impl From<MintError> for Failure {
     fn from(error: MintError) -> Self {
         match error {
-            MintError::Name(_) | MintError::Grant | MintError::Life | MintError::TooLong => {
-                Self::Usage(error.to_string())
-            }
             MintError::State(error) => error.into(),
+            refused => Self::Usage(refused.to_string()),
         }
     }
 }

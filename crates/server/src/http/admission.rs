@@ -180,7 +180,8 @@ impl Admission {
     /// Returns the address where a refused client learns how to get a token.
     pub fn metadata_url(&self, request: &Parts) -> String {
         let origin = metadata::origin(self.public_url.as_deref(), request);
-        metadata::metadata_url(&origin, request.uri.path())
+        let query = metadata::shown_query(request.uri.query());
+        metadata::metadata_url(&origin, request.uri.path()) + &query
     }
 }
 

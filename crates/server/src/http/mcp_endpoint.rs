@@ -250,6 +250,10 @@ impl McpEndpoint {
         let spelling = spelling(presentation.names, client, session_client.as_deref());
         requester.caller.names =
             requester.person.service.told_tools(caller, spelling, presentation.groups);
+        let named = session_client.as_deref().or_else(|| handshake::calls_itself(&message));
+        if let Some(name) = named {
+            requester.caller.principal = requester.caller.principal.named_by_itself(name);
+        }
         self.check_scopes(&message, &parts, &requester)?;
         let pending = self.start_request(session.as_deref(), &message)?;
         // The call keeps its shares until it ends, even if its client hangs up.

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::peer::RequestOrigin;
 use super::responses;
 use crate::fleet::Fleet;
+use crate::mcp::presentation::Presentation;
 use crate::mcp::server_info;
 
 /// The path of the metadata of the whole origin, to which the challenges of `/` and of all but the
@@ -61,6 +62,22 @@ pub fn metadata_url(origin: &str, path: &str) -> String {
         _ => METADATA_PATH_OF_ORIGIN,
     };
     format!("{origin}{metadata}")
+}
+
+/// Returns the query of an address with its `?`, if it says how tools and answers are shown and
+/// nothing else; or else an empty text. With it the address stays one of this server, which the
+/// metadata names as the client called it.
+pub fn shown_query(query: Option<&str>) -> String {
+    let query = query.filter(|query| Presentation::is_all_of(query));
+    query.map(|query| format!("?{query}")).unwrap_or_default()
+}
+
+/// Returns whether an address, or the origin alone, leads to the MCP endpoint of this server.
+pub fn is_own_resource(origin: &str, resource: &str) -> bool {
+    let Some(rest) = resource.strip_prefix(origin) else { return false };
+    let (path, query) = rest.split_once('?').map_or((rest, None), |(path, it)| (path, Some(it)));
+    let is_own_query = query.is_none_or(Presentation::is_all_of);
+    matches!(path, "" | ROOT_PATH | MCP_PATH | MCP_PATH_WITH_SLASH) && is_own_query
 }
 
 /// What a server supports, for its metadata.
@@ -169,4 +186,26 @@ pub async fn health(space: Option<SpaceTools>) -> Response<Body> {
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
     };
     responses::json(code, &json!({ "status": status, "version": server_info::VERSION }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_with_a_query_that_chooses_how_tools_are_shown_is_the_servers_own() {
+        let own = |rest: &str| is_own_resource("http://a", &format!("http://a{rest}"));
+        for rest in
+            ["", "/", "/mcp", "/mcp/", "/mcp?names=dotted", "/?tools=files,find&answers=text"]
+        {
+            assert!(own(rest), "{rest}");
+        }
+        let others =
+            ["/mcp?", "/mcp?x=1", "/mcp?names=x", "/mcp#a", ".evil/mcp", "/mcp?names=dotted#a"];
+        for rest in others {
+            assert!(!own(rest), "{rest}");
+        }
+        assert_eq!(shown_query(Some("names=dotted")), "?names=dotted");
+        assert_eq!(shown_query(Some("names=dotted&a=\"")) + &shown_query(None), "");
+    }
 }

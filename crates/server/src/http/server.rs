@@ -222,7 +222,9 @@ fn protected_resource(options: HttpOptions, supported: SupportedFeatures) -> Met
         let origin = metadata::origin(options.public_url.as_deref(), &parts);
         let itself = options.sign_in.is_some().then(|| origin.clone());
         let servers = options.authorization_servers.iter().cloned().chain(itself).collect();
-        metadata::protected_resource(&origin, parts.uri.path(), servers, supported)
+        let query = metadata::shown_query(parts.uri.query());
+        let path = format!("{}{query}", parts.uri.path());
+        metadata::protected_resource(&origin, &path, servers, supported)
     })
 }
 

@@ -29,6 +29,11 @@ pub(crate) fn agreed(message: &Envelope) -> Option<(String, String)> {
     Some((agreed_version(&protocol_version).to_string(), client_info.name))
 }
 
+/// Returns the name that a message of the sessionless lifecycle gives its client.
+pub(crate) fn calls_itself(message: &Envelope) -> Option<&str> {
+    message.param("_meta")?.get("io.modelcontextprotocol/clientInfo")?.get("name")?.as_str()
+}
+
 /// Refuses an `initialize` whose parameters the SDK cannot read, and says what it must have. The
 /// sessionless lifecycle has no such method, which the SDK says.
 ///

@@ -58,6 +58,21 @@ impl Presentation {
     }
 }
 
+impl Presentation {
+    /// Returns whether a query says how tools and answers are shown, in plain words, and nothing
+    /// else.
+    pub(crate) fn is_all_of(query: &str) -> bool {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "=&,_-".contains(c);
+        let is_own = |pair: &str| {
+            pair.split_once('=')
+                .is_some_and(|(key, _)| ["names", "tools", "answers"].contains(&key))
+        };
+        query.chars().all(is_plain)
+            && query.split('&').all(is_own)
+            && Self::default().with_query(query).is_ok()
+    }
+}
+
 /// Reads a parameter whose values are plain words, so that nothing needs decoding.
 fn parameter<T: FromStr<Err: Display>>(
     query: &str,

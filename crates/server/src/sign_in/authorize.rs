@@ -22,8 +22,9 @@ use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::parameters::FormParameters;
 use super::pending::{REQUEST_URI, SentRequest};
 use super::record_access::AskedRecords;
-use super::settings::{AuthorizationServer, is_own_resource};
+use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
+use crate::http::metadata::is_own_resource;
 use crate::pages::browser_session::BrowserSession;
 use crate::pages::frame::{PageFrame, redirect};
 

@@ -230,8 +230,3 @@ fn too_many(wait: Duration) -> OAuthError {
         format!("too many requests from this address; try again in {seconds} s"),
     )
 }
-
-/// Returns whether `resource` of a request is this server, as RFC 9728 metadata names it.
-pub fn is_own_resource(origin: &str, resource: &str) -> bool {
-    resource.strip_prefix(origin).is_some_and(|path| matches!(path, "" | "/" | "/mcp" | "/mcp/"))
-}

@@ -11,6 +11,7 @@ use axum::body::Body;
 use http::header::PRAGMA;
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
+use stile_domain::client_name::unreserved;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_domain::sign_in::pkce::CodeChallenge;
@@ -221,7 +222,7 @@ fn access_token(
     let order = MintRequest {
         subject: authorization.subject.clone(),
         scopes: Scopes::from_claim(&authorization.scopes),
-        client: Some(cut(&authorization.client_name).to_owned()),
+        client: Some(cut(&unreserved(&authorization.client_name)).to_owned()),
         records: match &authorization.grant {
             Some(grant) => RecordsClaim::Grant(grant.as_str().into()),
             None => RecordsClaim::None,

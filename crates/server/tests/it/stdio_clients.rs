@@ -141,6 +141,16 @@ fn see_and_undo(owner: &Owner) {
 }
 
 #[test]
+fn no_client_bears_a_name_that_this_program_gives_its_own_calls() {
+    let owner = Owner::new();
+    for name in ["command line", "Command\u{a0}Line", "stile-doctor", "cursor (self-named)"] {
+        let refused = owner.rig.stdio(&["--client", name]).finish();
+        assert!(refused.is_ok_and(|status| !status.success()), "{name}");
+    }
+    assert_eq!(owner.listed(&["client", "list", "--json"]), [] as [Value; 0]);
+}
+
+#[test]
 fn an_ended_client_is_refused_until_it_is_connected_again() {
     let owner = Owner::new();
     let start = || owner.rig.stdio(&["--client", "claude-desktop"]);

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
+use stile_domain::client_name::is_reserved;
 use stile_domain::scope::Scopes;
 use stile_domain::sign_in::asked_access::rights;
 use stile_domain::sign_in::client_metadata::ClientName;
@@ -327,6 +328,10 @@ fn new_client(matches: &ArgMatches, now: i64) -> Result<ClientRecord, Failure> {
     let name = text(matches, "name").unwrap_or_default();
     let name = ClientName::clean(name)
         .ok_or_else(|| Failure::Usage("--name: the name has nothing that can be seen".into()))?;
+    if is_reserved(name.as_str()) {
+        let why = "--name: this program keeps that name for itself; no client was added";
+        return Err(Failure::Usage(why.into()));
+    }
     let redirects = texts(matches, "redirect");
     for redirect in &redirects {
         RedirectUri::parse_of_owner(redirect).map_err(|bad| {

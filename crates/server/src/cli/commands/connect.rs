@@ -499,8 +499,21 @@ fn list(
     output: &mut dyn Write,
     colours: Colours,
 ) -> Result<(), Failure> {
-    let rows: Vec<ListedClient> =
-        CLIENTS.iter().map(|client| listed(client, name(matches), environment)).collect();
+    // A state that cannot be read ends nothing.
+    let config = settings(matches, environment).ok().map(|resolved| resolved.config);
+    let home = config.as_ref().and_then(|config| Home::open_existing(config).ok());
+    let tokens = home.and_then(|home| home.tokens_to_read().ok());
+    let is_ended = |target: &Target| match (target, &config, &tokens) {
+        (Target::Command(words), Some(config), Some(tokens)) => {
+            let state = absolute(&config.state);
+            StdioEntry::of(words).is_some_and(|entry| entry.ended(tokens, &state).is_some())
+        }
+        _ => false,
+    };
+    let rows: Vec<ListedClient> = CLIENTS
+        .iter()
+        .map(|client| listed(client, name(matches), environment, &is_ended))
+        .collect();
     if matches.get_flag("json") {
         let rows = rows.iter().map(|row| {
             json!({
@@ -535,7 +548,12 @@ struct ListedClient {
     file: String,
 }
 
-fn listed(client: &'static ClientRow, name: &str, environment: Environment<'_>) -> ListedClient {
+fn listed(
+    client: &'static ClientRow,
+    name: &str,
+    environment: Environment<'_>,
+    is_ended: &dyn Fn(&Target) -> bool,
+) -> ListedClient {
     let first = client.files(Platform::current(), environment).unwrap_or_default();
     let mut file = first.first().map(|path| path.display().to_string()).unwrap_or_default();
     let (state, leads_to) = match ClientFile::read(client, name, environment) {
@@ -546,7 +564,14 @@ fn listed(client: &'static ClientRow, name: &str, environment: Environment<'_>) 
                 Err(_) => ("unreadable", None),
                 Ok(None) if read.file.text().is_none() => ("no file", None),
                 Ok(None) => ("not connected", None),
-                Ok(Some(entry)) => ("connected", target(&entry).map(|target| described(&target))),
+                Ok(Some(entry)) => {
+                    let target = target(&entry);
+                    let state = match target.as_ref().is_some_and(is_ended) {
+                        true => "ended",
+                        false => "connected",
+                    };
+                    (state, target.as_ref().map(described))
+                }
             }
         }
     };

@@ -15,12 +15,13 @@ mod replay;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use stile_domain::client_name::DOCTOR;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_store::state::{RunningServer, TokenRecord, TokenStore};
 
 use super::space;
-use crate::auth::{DOCTOR, MintRequest, Minter};
+use crate::auth::{MintRequest, Minter};
 use crate::checkup::{Finding, FindingGrade};
 use crate::cli::client_entry::{ClientFile, StdioEntry, Target, absolute, identifier, target};
 use crate::cli::clients::{CLIENTS, ClientRow};
@@ -94,7 +95,7 @@ fn check_this_machine(
         let rights = MintRequest {
             subject: user_name(environment),
             scopes: [Scope::everything(Verb::Read)].into_iter().collect(),
-            client: Some(DOCTOR.to_owned()),
+            client: None,
             records: RecordsClaim::None,
             life: TOKEN_LIFE,
         };
@@ -132,7 +133,7 @@ fn replay_with(
 ) -> Vec<Finding> {
     let minted = home.key().map_err(Failure::from).and_then(|key| {
         let minter = Minter { key: &key, tokens, audience };
-        Ok(minter.mint(rights, wall_clock())?)
+        Ok(minter.mint_for_doctor(rights, wall_clock())?)
     });
     match minted {
         Ok(minted) => {
@@ -189,7 +190,7 @@ impl ClientPlace<'_> {
         let rights = MintRequest {
             subject: record.subject.clone(),
             scopes: Scopes::from_claim(&record.scopes),
-            client: Some(DOCTOR.to_owned()),
+            client: None,
             records,
             life: TOKEN_LIFE,
         };
@@ -201,18 +202,10 @@ impl ClientPlace<'_> {
     /// Says that the owner ended the client that a command names; `None` if the client may act, or
     /// is not known.
     fn ended_stdio(&self, command: &[String], again: &str) -> Option<Finding> {
-        let entry = StdioEntry::of(command)?;
         let state = absolute(&self.config.state);
-        if entry.state.as_ref().is_some_and(|other| *other != state) {
-            return None;
-        }
-        let records = entry.records(self.tokens.as_ref()?).ok()?;
-        let ended = records.iter().map(|record| record.revoked).max()??;
-        let is_ended = records.iter().all(|record| record.revoked.is_some());
-        is_ended.then(|| {
-            let detail = format!("the owner ended the access on {}", moment(ended));
-            Finding::bad("access", detail, format!("to let it in again, {again}"))
-        })
+        let ended = StdioEntry::of(command)?.ended(self.tokens.as_ref()?, &state)?;
+        let detail = format!("the owner ended the access on {}", moment(ended));
+        Some(Finding::bad("access", detail, format!("to let it in again, {again}")))
     }
 }
 

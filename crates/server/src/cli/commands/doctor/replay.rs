@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use serde_json::{Value, json};
 
 use super::{Finding, FindingGrade};
+use crate::cli::commands::stdio::BY_DOCTOR;
 use crate::cli::compose::process::block_on;
 use crate::cli::compose::settings_files::http_client;
 use crate::config::Config;
@@ -287,6 +288,7 @@ pub(super) fn command(words: &[String]) -> Vec<Finding> {
     let Some((program, arguments)) = words.split_first() else { return Vec::new() };
     let spawned = Command::new(program)
         .args(arguments)
+        .env(BY_DOCTOR, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

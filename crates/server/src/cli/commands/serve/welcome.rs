@@ -22,6 +22,9 @@ use crate::config::{Resolved, Source};
 /// How long the token is valid that is printed to a terminal.
 const PRINTED_TOKEN_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
+/// The name of the client that gets what a terminal shows, until its owner gives it another one.
+const PASTED: &str = "pasted-client";
+
 /// Whether the server has pages for its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pages {
@@ -59,7 +62,7 @@ impl Welcome<'_> {
         let order = MintRequest {
             subject: self.user.to_owned(),
             scopes: [Scope::everything(Verb::Write)].into_iter().collect(),
-            client: None,
+            client: Some(PASTED.to_owned()),
             records: RecordsClaim::None,
             life: PRINTED_TOKEN_LIFE,
         };
@@ -135,7 +138,7 @@ fn welcome(
     let until = local_time::day(unix_time::instant(token.expires));
     let token = &token.token;
     let root = resolved.config.root.to_string_lossy().into_owned();
-    let mut args = vec!["stdio".to_owned(), root.clone()];
+    let mut args = ["stdio", &root, "--client", PASTED].map(str::to_owned).to_vec();
     args.extend(state_arguments(resolved));
     let http = json!({
         "mcpServers": {
@@ -152,7 +155,8 @@ fn welcome(
         "\nServing {root}. Paste this into an MCP client that speaks HTTP. It holds {age},\n\
          which may read and change everything until {until}, so treat it as a password:\n\n\
          {http:#}\n\n\
-         For a client that starts its servers itself:\n\n\"stile\": {stdio}\n\n\
+         For a client that starts its servers itself, with a name of its own after --client:\n\n\
+         \"stile\": {stdio}\n\n\
          {page}A token that may do less: {program} token --scope read:/notes/ --root {quoted_root}\n\
          Stop with Ctrl-C.\n\n"
     )
