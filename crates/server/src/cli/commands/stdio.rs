@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use stile_domain::client_name::{DOCTOR, is_reserved};
+use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::sign_in::client_metadata::ClientName;
 
