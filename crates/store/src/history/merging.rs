@@ -10,7 +10,7 @@ use stile_domain::history::retention::merged;
 use super::change_row::ChangeRow;
 use super::error::{HistoryError, NoRoom};
 use super::room::RoomMaker;
-use super::{Kept, MadeRow, Waiting};
+use super::{History, Kept, MadeRow, Waiting};
 
 /// A row as it was before another change was added to it.
 #[derive(Clone, Debug)]
@@ -96,6 +96,20 @@ impl RoomMaker<'_> {
             self.transaction
                 .prepare_cached("INSERT OR REPLACE INTO held (name, path) VALUES (?1, ?2)")?
                 .execute(params![held, row.path])?;
+        }
+        Ok(())
+    }
+}
+
+impl History {
+    /// Takes the changes that were not made out of the rows to which they were added.
+    pub(super) fn take_apart(&self, rows: &[MadeRow]) -> Result<(), HistoryError> {
+        let connection = self.connection();
+        let room = RoomMaker::new(&connection, 0);
+        for row in rows {
+            if let MadeRow::Merged(before) = row {
+                room.take_apart(before)?;
+            }
         }
         Ok(())
     }

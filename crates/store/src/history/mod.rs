@@ -48,8 +48,6 @@ use stile_domain::path::SpacePath;
 
 use crate::state::{OldSpace, StateDir, folder_identity, make_folder};
 
-use room::RoomMaker;
-
 pub use change_query::{ChangeQuery, NewestFirst, UnrecordedChanges};
 pub use error::{HistoryError, NoRoom, VersionError};
 pub(crate) use file_metadata::{FileMetadata, MetadataOf};
@@ -434,18 +432,6 @@ impl History {
         if let Err(error) = forgotten {
             tracing::warn!(%error, "a change that was not made stays in the history");
         }
-    }
-
-    /// Takes the changes that were not made out of the rows to which they were added.
-    fn take_apart(&self, rows: &[MadeRow]) -> Result<(), HistoryError> {
-        let connection = self.connection();
-        let room = RoomMaker::new(&connection, 0);
-        for row in rows {
-            if let MadeRow::Merged(before) = row {
-                room.take_apart(before)?;
-            }
-        }
-        Ok(())
     }
 
     /// Returns the path of the file that a held file was displaced from.
