@@ -346,7 +346,8 @@ pub(super) fn seen_sentence<'a>(
     let mut fields: Vec<&str> = fields.collect();
     let more = fields.len().saturating_sub(SHOWN_FIELDS);
     fields.truncate(SHOWN_FIELDS);
-    let mut text = format!("May see {} of {stream}", fields.join(", "));
+    let seen = if fields.is_empty() { "no field".to_owned() } else { fields.join(", ") };
+    let mut text = format!("May see {seen} of {stream}");
     if more > 0 {
         text.push_str(&format!(" and {more} more fields"));
     }

@@ -83,6 +83,10 @@ fn grant(
     if client.is_empty() {
         return Err(PageError::Refused("A grant needs the name of its client.".to_owned()));
     }
+    if chosen.fields.is_empty() {
+        let why = "Choose at least one field that the client sees; no grant was made.";
+        return Err(PageError::Refused(why.to_owned()));
+    }
     let now = visit.server.instant();
     let life = connect_page::life(visit);
     let micros = i64::try_from(life.as_micros()).unwrap_or(i64::MAX);

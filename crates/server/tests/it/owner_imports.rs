@@ -256,6 +256,9 @@ fn owner_grant_names_a_client_and_a_stream_that_is_there() {
         let refused = send(&mut owner, &place, &page, "/owner/grant", &fields);
         assert_eq!(refused.status, status, "{wrong:?}");
     }
+    let of_nothing = [("client", "budget"), ("do", "make")];
+    let refused = send(&mut owner, &place, &page, "/owner/grant", &of_nothing);
+    assert!(text_of(&refused).contains("at least one field"), "{}", text_of(&refused));
     assert_eq!(place.stile(&["grant", "list", "--json"]).trim(), "[]");
 }
 
