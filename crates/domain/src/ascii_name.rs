@@ -1,8 +1,8 @@
 //! Names of ASCII letters and digits that a person still reads, made from names in any script.
 //!
 //! Where a program accepts ASCII alone and replaces all else by one sign, two names of one length
-//! become the same. So marks are taken off letters, Greek and Cyrillic are written in Latin letters,
-//! and a letter of another script becomes its number.
+//! become the same. So marks are taken off letters, Greek and Cyrillic are written in Latin
+//! letters, and a letter of another script becomes its number.
 
 use unicode_normalization::UnicodeNormalization as _;
 

@@ -143,28 +143,35 @@ struct GuardedRow {
     guarded: Guarded,
 }
 
-/// The rows by their first name, and those whose first name has a `*`. A walk asks for each file,
-/// so a name is looked up and not compared with every row.
-static ROWS: LazyLock<(HashMap<&'static str, Vec<GuardedRow>>, Vec<GuardedRow>)> =
-    LazyLock::new(|| {
-        let (mut exact, mut wild) = (HashMap::<_, Vec<GuardedRow>>::new(), Vec::new());
-        for GuardedName { pattern, guarded, .. } in GUARDED_NAMES {
-            let mut parts = pattern.split('/');
-            let first = parts.next().unwrap_or_default();
-            let row = GuardedRow { first, more: parts.collect(), guarded: *guarded };
-            if first.contains('*') {
-                wild.push(row)
-            } else {
-                exact.entry(first).or_default().push(row)
-            }
+/// The rows of [`GUARDED_NAMES`] as a walk asks for them. It asks for each file, so a name is
+/// looked up and not compared with every row.
+#[derive(Default)]
+struct GuardedRows {
+    /// The rows by their first name.
+    exact: HashMap<&'static str, Vec<GuardedRow>>,
+    /// Those whose first name has a `*`.
+    wild: Vec<GuardedRow>,
+}
+
+static ROWS: LazyLock<GuardedRows> = LazyLock::new(|| {
+    let mut rows = GuardedRows::default();
+    for GuardedName { pattern, guarded, .. } in GUARDED_NAMES {
+        let mut parts = pattern.split('/');
+        let first = parts.next().unwrap_or_default();
+        let row = GuardedRow { first, more: parts.collect(), guarded: *guarded };
+        if first.contains('*') {
+            rows.wild.push(row);
+        } else {
+            rows.exact.entry(first).or_default().push(row);
         }
-        (exact, wild)
-    });
+    }
+    rows
+});
 
 impl Guarded {
     /// Returns what is guarded about a path; [`Guarded::Secret`] where both are.
     pub fn of(path: &SpacePath) -> Option<Self> {
-        let (exact, wild) = &*ROWS;
+        let GuardedRows { exact, wild } = &*ROWS;
         let mut found = None;
         let mut names = path.components();
         while let Some(name) = names.next() {

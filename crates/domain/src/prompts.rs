@@ -131,8 +131,8 @@ impl Prompt {
         })
     }
 
-    /// Returns the prompt with a name beside another prompt, whose file makes the same name. It has a
-    /// number that depends on the name of its own file only.
+    /// Returns the prompt with a name beside another prompt, whose file makes the same name. It has
+    /// a number that depends on the name of its own file only.
     #[must_use]
     pub fn beside_another(self, file_name: &str) -> Self {
         // FNV-1a, cut to 16 bits: it tells files apart and guards nothing.

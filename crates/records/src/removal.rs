@@ -2,8 +2,8 @@
 //!
 //! A removal is planned first: the plan says how many records go and which grants end. What is
 //! removed can be restored for 30 days, unless it is purged at once. Everyone else sees it gone
-//! from the next request on, and clients that ask for changes are told of the deletions. Grants that
-//! name what is removed end, and no restoration revives them.
+//! from the next request on, and clients that ask for changes are told of the deletions. Grants
+//! that name what is removed end, and no restoration revives them.
 
 use stile_domain::permit::Principal;
 use stile_domain::records::identifiers::{RecordKey, SourceName};

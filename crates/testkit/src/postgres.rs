@@ -253,6 +253,25 @@ impl TestDatabase {
         log.lines().filter(is_own).filter(|line| line.contains(words)).count()
     }
 
+    /// Returns the last statements that the server has logged for this database, each once with how
+    /// often it ran, the most frequent first.
+    pub fn last_statements(&self, count: usize) -> String {
+        let log = std::fs::read_to_string(self.server.folder.path().join("log")).unwrap();
+        let own = |line: &str| {
+            let own = line.strip_prefix(&*self.name)?.strip_prefix(":LOG:  ")?;
+            let (_, text) = own.strip_prefix("execute ").and_then(|own| own.split_once(": "))?;
+            Some(text.to_owned())
+        };
+        let mut counts = std::collections::BTreeMap::<String, usize>::new();
+        for text in log.lines().rev().filter_map(own).take(count) {
+            *counts.entry(text).or_default() += 1;
+        }
+        let mut lines: Vec<(usize, String)> =
+            counts.into_iter().map(|(text, count)| (count, text)).collect();
+        lines.sort_unstable_by(|a, b| b.cmp(a));
+        lines.iter().map(|(count, text)| format!("{count} x {text}\n")).collect()
+    }
+
     /// Runs statements in the database, on the rows of all tenants, and returns what they print, a
     /// row a line.
     pub fn run(&self, statements: &str) -> String {

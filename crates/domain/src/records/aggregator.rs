@@ -295,7 +295,8 @@ impl Aggregator {
                 is_counted = tally.measured.add(metric, number)?;
             }
         }
-        if let (false, Some(left_out)) = (is_counted, self.left_out.first_mut()) {
+        let is_left_out = !is_counted && !is_list_of_nothing(kind(0), value(0));
+        if let (true, Some(left_out)) = (is_left_out, self.left_out.first_mut()) {
             left_out.note(value(0));
         }
         match self.distinct > MAX_GROUPS || self.group_bytes > MAX_GROUP_BYTES {
@@ -504,6 +505,17 @@ struct FoundKeys {
     others: Vec<GroupKey>,
     /// Whether there is a value, and it is in no group.
     is_left_out: bool,
+}
+
+/// Whether a value is a list in which there is nothing that could count.
+fn is_list_of_nothing(types: TypeSet, value: Option<StoredValue<'_>>) -> bool {
+    let Some(StoredValue::Json(json)) = value else { return false };
+    let mut has_members = false;
+    let is_list = types.contains(JsonType::Array) && json.starts_with('[');
+    if is_list {
+        each_member(json, &mut |member| has_members |= member != Some(StoredValue::Null));
+    }
+    is_list && !has_members
 }
 
 /// Returns each combination of some keys with one more. `None` if there are too many.

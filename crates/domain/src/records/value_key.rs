@@ -370,10 +370,11 @@ mod tests {
     fn condition() -> impl Strategy<Value = Condition> {
         let list = || proptest::collection::vec(test(), 0..3);
         let on = |test| Condition::on("f", test);
+        let all = move |tests: Vec<FieldTest>| tests.into_iter().map(on).collect();
         prop_oneof![
             4 => test().prop_map(on),
-            1 => proptest::collection::vec(list(), 0..3).prop_map(move |all| {
-                Condition::AnyOf(all.into_iter().map(|it| it.into_iter().map(on).collect()).collect())
+            1 => proptest::collection::vec(list(), 0..3).prop_map(move |lists| {
+                Condition::AnyOf(lists.into_iter().map(all).collect())
             }),
         ]
     }

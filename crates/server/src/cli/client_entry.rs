@@ -107,8 +107,8 @@ impl<'w> StdioEntry<'w> {
         Ok(all.collect())
     }
 
-    /// Returns when the owner ended the client, in UTC seconds; `None` if the client may act, is not
-    /// known, or belongs to another state than the one in the folder `state`.
+    /// Returns when the owner ended the client, in UTC seconds; `None` if the client may act, is
+    /// not known, or belongs to another state than the one in the folder `state`.
     pub(super) fn ended(&self, tokens: &TokenStore, state: &Path) -> Option<i64> {
         if self.state.as_ref().is_some_and(|other| other != state) {
             return None;

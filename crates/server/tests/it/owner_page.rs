@@ -304,13 +304,14 @@ fn owner_page_accesses_of_one_name_are_said_to_share_their_numbers() {
 }
 
 #[test]
-fn owner_page_a_token_without_a_client_is_taken_back_by_its_user() {
+fn owner_page_a_token_without_a_client_is_taken_back_by_the_name_that_its_client_says() {
     let place = Place::new();
     let token = place.stile(&["token", "--scope", "write:/", "--user", "bob"]);
     let mut agent = place.server.client(token.trim());
     rewrite_plan(&mut agent, "the plan", "another plan");
     let mut owner = place.signed_in_browser();
-    let plan = text_of(&owner.get(&place.at("/owner/undo?client=bob&since=2026-01-01T00:00")));
+    let by_name = "/owner/undo?client=testkit+(self-named)&since=2026-01-01T00:00";
+    let plan = text_of(&owner.get(&place.at(by_name)));
     assert!(plan.contains("Restore") && plan.contains("/work/plan.md"), "{plan}");
 }
 

@@ -140,7 +140,9 @@ fn ten_things_half_remembered_are_found_read_and_changed_in_three_calls() {
         match task {
             1..4 => {
                 let note = fs::read_to_string(rig.root.join(format!("read later/{task}.md")));
-                assert_eq!(note.unwrap(), format!("/{right}, page 2\n"));
+                // The passage with the answer may begin on the page before.
+                let places = [1, 2].map(|page| format!("/{right}, page {page}\n"));
+                assert!(places.contains(&note.unwrap()), "task {task}");
             }
             _ => {
                 let note = fs::read_to_string(rig.root.join(right)).unwrap();

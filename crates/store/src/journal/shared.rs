@@ -161,8 +161,8 @@ impl SharedJournal {
         }
     }
 
-    /// Leaves of some lines of a file what is given, for good. Each is the number of a line, from 1,
-    /// and what is left of it. Returns how many of the lines were not removed before.
+    /// Leaves of some lines of a file what is given, for good. Each is the number of a line, from
+    /// 1, and what is left of it. Returns how many of the lines were not removed before.
     ///
     /// # Errors
     /// The error of the database.

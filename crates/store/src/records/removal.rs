@@ -20,7 +20,7 @@ pub(super) const KEPT: i64 = 30 * 24 * 60 * 60 * 1_000_000;
 pub struct RemovalId(String);
 
 impl RemovalId {
-    /// Draws an identifier.
+    /// Draws an identifier at random.
     pub fn random() -> Self {
         let drawn = uuid::Uuid::new_v4().simple().to_string();
         Self(format!("rm_{}", drawn.get(..12).unwrap_or(&drawn)))

@@ -59,8 +59,8 @@ impl Inner {
     }
 
     /// Refuses to make a path beside a file or folder that a person sees as the same, since its
-    /// name is composed otherwise. Names that the caller may not see do not count. Two callers who make
-    /// both names at the same moment may get both.
+    /// name is composed otherwise. Names that the caller may not see do not count. Two callers who
+    /// make both names at the same moment may get both.
     pub(super) fn refuse_twin(&self, to: &Disclosure) -> Result<(), Refusal> {
         let made = to.made.as_ref().filter(|path| !path.as_str().is_ascii());
         let mut above = SpacePath::root();

@@ -1,3 +1,5 @@
+//! Tests of the aggregator: sums, groups and what is left out.
+
 use super::StoredValue::{Bool, Json, LongText, Null, Number, Text};
 use super::*;
 use crate::records::stored_body::LongValue;

@@ -16,7 +16,7 @@ const MOST_BYTES: usize = 8 << 20;
 pub(super) struct ReadAhead {
     bodies: HashMap<i64, Arc<[u8]>>,
     pieces: HashMap<i64, Arc<str>>,
-    /// The first pieces with a term, by the term, the tag of its field, and the first of all pieces.
+    /// The first pieces with a term, by the term, the tag of its field, and the first of all.
     first_pieces: HashMap<(SearchTerm, i64, i64), Option<i64>>,
     bytes: usize,
 }

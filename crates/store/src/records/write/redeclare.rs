@@ -140,8 +140,8 @@ impl WriteBatch<'_> {
         self.index_fields(target, record, &indexed.collect::<Vec<_>>())
     }
 
-    /// Writes the index of some fields of a record: of all its short texts, which share a row, or of
-    /// none of them.
+    /// Writes the index of some fields of a record: of all its short texts, which share a row, or
+    /// of none of them.
     fn index_fields(
         &self,
         target: &TargetStream,
