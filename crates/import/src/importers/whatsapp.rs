@@ -83,14 +83,13 @@ pub(crate) fn open_with(path: &Path, order: Option<DateOrder>) -> io::Result<Box
     let source = archive.read(only_chat(&archive)?)?;
     let media = media_of(&archive);
     whole_file::of(path.display().to_string(), source, |bytes| {
-        let rows = rows_of(&decode_text(bytes, None), order, &mut |name| {
+        rows_of(&decode_text(bytes, None), order, &mut |name| {
             let Some(number) = media.get(name) else { return Ok(None) };
             let (measured, name) = (measure_entry(&archive, *number)?, name.to_owned());
             let media_type = media_type_of(&name).to_owned();
             let found = Attachment::from_entry(&archive, *number, measured, media_type, Some(name));
             Ok(Some(found))
-        });
-        rows
+        })
     })
 }
 

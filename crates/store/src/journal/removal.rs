@@ -14,7 +14,7 @@ use stile_domain::journal_chain::JournalChain;
 
 use super::anchors::Anchors;
 use super::reading::{chained_files, journal_files};
-use super::shared::{SharedJournal, SharedLine};
+use super::shared::{LeftLine, SharedJournal, SharedLine};
 use crate::state::StateDir;
 
 /// What a removal found.
@@ -96,12 +96,12 @@ pub(super) fn remove_shared(
     each_meant(journal, is_meant, &|file, left| journal.overwrite(file, left))
 }
 
-/// Calls `remove` with a file, and the numbers of some of its lines that are meant and what is left
-/// of each. Counts what `remove` returns.
+/// Calls `remove` with a file, and what is left of some of its lines that are meant. Counts what
+/// `remove` returns.
 fn each_meant(
     journal: &SharedJournal,
     is_meant: &dyn Fn(&JournalLine) -> bool,
-    remove: &dyn Fn(&str, &[(i64, Vec<u8>)]) -> io::Result<u64>,
+    remove: &dyn Fn(&str, &[LeftLine]) -> io::Result<u64>,
 ) -> io::Result<RemovedLines> {
     let mut result = RemovedLines::default();
     for copied in journal.files("")?.into_iter().filter(|file| !file.retired) {
@@ -110,7 +110,7 @@ fn each_meant(
             let mut left = Vec::new();
             for SharedLine { number, line, .. } in lines {
                 match is_line(&line, is_meant).then(|| JournalChain::remove(&line)) {
-                    Some(Some(rest)) => left.push((number, rest)),
+                    Some(Some(line)) => left.push(LeftLine { number, line }),
                     Some(None) => result.unchained += 1,
                     None => {}
                 }

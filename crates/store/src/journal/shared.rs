@@ -75,6 +75,14 @@ pub(super) struct SharedLine {
     pub(super) line: Vec<u8>,
 }
 
+/// What is left of a line that is removed.
+pub(super) struct LeftLine {
+    /// The number of the line in its file, from 1.
+    pub(super) number: i64,
+    /// The line with its number and its chain value alone, without its newline.
+    pub(super) line: Vec<u8>,
+}
+
 /// The part of a line that orders it among the lines of all files.
 #[derive(Deserialize)]
 struct Time {
@@ -161,12 +169,12 @@ impl SharedJournal {
         }
     }
 
-    /// Leaves of some lines of a file what is given, for good. Each is the number of a line, from
-    /// 1, and what is left of it. Returns how many of the lines were not removed before.
+    /// Leaves of some lines of a file what is given, for good. Returns how many of the lines were
+    /// not removed before.
     ///
     /// # Errors
     /// The error of the database.
-    pub(super) fn overwrite(&self, file: &str, left: &[(i64, Vec<u8>)]) -> io::Result<u64> {
+    pub(super) fn overwrite(&self, file: &str, left: &[LeftLine]) -> io::Result<u64> {
         self.change(|connection| overwrite(connection, file, left)).map_err(failed)
     }
 
@@ -320,13 +328,9 @@ fn append(
 
 /// Leaves of some lines of a file what is given, and counts them as removed. Returns how many of
 /// them were not removed before.
-fn overwrite(
-    connection: &PgConnection,
-    file: &str,
-    left: &[(i64, Vec<u8>)],
-) -> Result<u64, PgError> {
-    let numbers: Vec<i64> = left.iter().map(|(number, _)| *number).collect();
-    let lines: Vec<&[u8]> = left.iter().map(|(_, line)| line.as_slice()).collect();
+fn overwrite(connection: &PgConnection, file: &str, left: &[LeftLine]) -> Result<u64, PgError> {
+    let numbers: Vec<i64> = left.iter().map(|line| line.number).collect();
+    let lines: Vec<&[u8]> = left.iter().map(|left| left.line.as_slice()).collect();
     let update = "UPDATE journal_lines SET line = new.line \
                   FROM unnest($2::bigint[], $3::bytea[]) AS new (n, line) \
                   WHERE file = $1 AND journal_lines.n = new.n AND journal_lines.line <> new.line";

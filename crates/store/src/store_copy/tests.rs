@@ -209,7 +209,15 @@ fn some_access() -> Access {
         vec![vec![bytes(1), text("auth"), none.clone(), text("s256"), number(1), number(2)]],
         vec![vec![bytes(2), text("auth"), number(1), none.clone(), bytes(9)]],
         vec![vec![text("a-b"), text("auth")]],
-        vec![vec![bytes(3), text("ann"), number(1), number(2), none.clone()]],
+        vec![vec![
+            bytes(3),
+            text("ann"),
+            number(1),
+            number(2),
+            none.clone(),
+            text("Firefox on Linux"),
+            none.clone(),
+        ]],
         vec![vec![bytes(4), text("ann"), number(1)]],
         vec![vec![
             number(1),
