@@ -104,7 +104,8 @@ fn ten_things_half_remembered_are_found_read_and_changed_in_three_calls() {
     let mut done = 0;
     for task in 1..=10 {
         let calls = CALLS.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let calls: Vec<Value> = calls.filter(|call| call["task"] == task.to_string()).collect();
+        let number = task.to_string();
+        let calls: Vec<Value> = calls.filter(|call| call["task"] == number.as_str()).collect();
         assert!(!calls.is_empty(), "task {task}");
         let right = match task {
             1..4 => MANUALS[task - 1].0,
