@@ -167,7 +167,7 @@ impl<W: AllowedWords> JsonSchema for OneOf<W> {
 pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
     let schema = json!({
         "type": ["object", "array"],
-        "description": "Field to value, [any] or {gte,gt,lte,lt,exists}. An array: any of them.",
+        "description": "Field: value, [any], range; array: any",
         "additionalProperties": { "anyOf": [
             { "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "array", "items": {} },
             { "type": "object", "properties": { "gte": {}, "gt": {}, "lte": {}, "lt": {}, "exists": {} }, "additionalProperties": false }
