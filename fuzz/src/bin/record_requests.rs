@@ -74,7 +74,7 @@ fn what_is_taken_was_declared(pairs: &[(String, String)]) {
                         Some(value.trim_start_matches('0'))
                     );
                 }
-                ParameterType::Conditions => {
+                ParameterType::Conditions | ParameterType::Alternatives => {
                     let given = parsed
                         .conditions()
                         .iter()
@@ -90,7 +90,9 @@ fn what_is_taken_was_declared(pairs: &[(String, String)]) {
                             ("[exists]".to_owned(), wanted.to_string() == *value)
                         }
                     };
-                    assert_eq!(format!("{base}[{}]{operator}", given.field), *key);
+                    let number = given.alternative.map(|number| format!("[{number}]"));
+                    let number = number.unwrap_or_default();
+                    assert_eq!(format!("{base}{number}[{}]{operator}", given.field), *key);
                     assert!(has_value);
                 }
             }
