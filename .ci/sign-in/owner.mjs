@@ -38,7 +38,8 @@ async function decide(browser, url) {
   }
   const words = await browser.evaluate('document.body.innerText');
   if (!/read/i.test(words)) throw new Failed(`the page does not say what is asked: ${words}`);
-  if (await browser.evaluate('document.scripts.length')) throw new Failed('the page has a script');
+  const scripts = await browser.evaluate('[...document.scripts].map((script) => script.getAttribute("src")).join()');
+  if (scripts && scripts !== '/pages/page.js') throw new Failed(`the page has another script: ${scripts}`);
   await browser.press(`button[name=decision][value=${decision}]`);
   await browser.until('the answer of the client', `!location.href.startsWith(${JSON.stringify(origin)})`);
   console.log(`ok the owner pressed ${decision}`);
