@@ -298,12 +298,17 @@ fn people(place: &Place, sizes: &Sizes) {
     let mut command = rig.command(&["serve", "--listen", "127.0.0.1:0", "--spaces"]);
     command.arg(&folder).arg("--state").arg(&rig.state);
     let server = Server::start(command_with(command, &database.address()));
-    let token = |person: usize| {
-        let mut command = rig.command(&["token", "--owner", "--user", &format!("p{person}")]);
-        command.arg("--state").arg(&rig.state).arg("--root").arg(&folder);
+    let stile = |arguments: &[&str]| {
+        let mut command = rig.command(arguments);
+        command.arg("--state").arg(&rig.state);
         let output = command_with(command, &database.address()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let token = |person: usize| {
+        let (name, root) = (format!("p{person}"), folder.to_str().unwrap());
+        stile(&["person", "add", &name]);
+        stile(&["token", "--owner", "--user", &name, "--root", root])
     };
     let mut http = server.client("");
     let mut chance = Chance::of(2);
