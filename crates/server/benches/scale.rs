@@ -364,7 +364,7 @@ fn copies_of_the_first_person(count: usize) -> String {
              SELECT number INTO first FROM stile.tenants WHERE subject =
                  sha256(convert_to('stile', 'UTF8') || '\\x00'::bytea || convert_to('p0', 'UTF8'));
              FOREACH name IN ARRAY ARRAY['history', 'connections', 'streams', 'records', 'pieces',
-                 'tags', 'tokens', 'changes']
+                 'tags', 'text_words', 'word_blocks', 'changes']
              LOOP
                  SELECT string_agg(column_name, ', ') INTO columns
                      FROM information_schema.columns
