@@ -103,7 +103,8 @@ impl FormUpload {
         let boundary = boundary.filter(fits).ok_or(BadUpload::NoBoundary)?;
         Ok(Self {
             delimiter: [b"\r\n--", boundary.as_bytes()].concat(),
-            // The first boundary stands at the beginning of a line, as all others do.
+            // A body may begin with its first boundary, without the line break that stands before
+            // every other boundary. So that all are found alike, the break is put there.
             held: b"\r\n".to_vec(),
             expects: Expects::Value(String::new()),
             fields: 0,

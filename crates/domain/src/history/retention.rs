@@ -151,8 +151,9 @@ pub fn room_for_row(bytes: u64, of: RowOf, history: &HistoryUse) -> Room {
 /// The rows of a client's bulk may take one part of so many of what is left to others.
 const BULK_PART: u64 = 4;
 
-/// Returns what two changes of a file by one client do together, where there is no room for the row
-/// of the second; `None` if one row cannot say that. The second begins where the first ended.
+/// Returns the kind of the one row that stands for two successive changes of a file by one client.
+/// The history uses it if it has no room for a second row. `None` if no single row can stand for
+/// both.
 pub fn merged(first: PastChangeKind, second: PastChangeKind) -> Option<PastChangeKind> {
     use PastChangeKind::{Appended, Created, Moved, Removed, Replaced};
     match (first, second) {

@@ -46,9 +46,9 @@ pub enum FieldTest {
 /// Values that are there and that a condition does not compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum PassedOver {
-    /// What is no number, by a range of numbers.
+    /// Values that are not numbers, where the condition is a range of numbers.
     NotNumbers,
-    /// What is no time, by a range of times.
+    /// Values that are not times, where the condition is a range of times.
     NotTimes,
     /// A list that is kept in pieces, by an exact condition.
     LongLists,
