@@ -1,8 +1,8 @@
 //! Names of clients that this program gives itself, and that nobody else may bear.
 //!
-//! History, journal, activity and the pages tell callers apart by these names. So no client gets one
-//! of them, in whatever case or spacing. If the owner types such a name, the command or the page
-//! refuses it. If a client gives itself such a name, the server adds a mark to it.
+//! History, journal, activity and the pages tell callers apart by these names. So no client gets
+//! one of them, in whatever case or spacing. If the owner types such a name, the command or the
+//! page refuses it. If a client gives itself such a name, the server adds a mark to it.
 
 use std::borrow::Cow;
 

@@ -50,7 +50,7 @@ pub enum PassedOver {
     NotNumbers,
     /// Values that are not times, where the condition is a range of times.
     NotTimes,
-    /// A list that is kept in pieces, by an exact condition.
+    /// Lists that are too long to be looked into, where the condition is an exact value.
     LongLists,
 }
 
