@@ -159,8 +159,9 @@ impl PendingWords {
         (self.last, self.stored) = (pending.last, pending.stored.map(|_| pending.last));
         let mut edits = pending.inserted;
         take_out(connection, pending.deleted, &mut edits)?;
-        edit_blocks(connection, edits)?;
+        // New texts may come out of order: one that is edited in may precede one that is appended.
         append(connection, pending.lists)?;
+        edit_blocks(connection, edits)?;
         insert_texts(connection, &pending.texts)
     }
 }

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stile_domain::records::identifiers::RecordKey;
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::tokenizer::{ParsedQuery, matches};
-use stile_domain::records::value::RecordFields;
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_testkit::chance::{Chance, seed};
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
@@ -136,21 +137,34 @@ fn after_any_writes_the_blocks_have_what_the_texts_say_and_searches_find_it() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut chance = Chance::of(seed);
-    let mut world: BTreeMap<String, String> = BTreeMap::new();
+    let both = IndexedFields { searchable: ["note".into(), "text".into()].into(), ..indexed() };
+    let mut world: BTreeMap<String, [String; 2]> = BTreeMap::new();
     for round in 0..12 {
         let many = if round < 3 { 700 } else { 40 };
         let write = hosted.records.write(&permits().0, |batch| {
-            let target = messages(batch, &indexed())?;
+            let target = messages(batch, &both)?;
+            let mut late = Vec::new();
             for _ in 0..many {
-                let key = format!("k{}", chance.below(1500));
+                let key = format!("k{}", chance.below(900));
                 if chance.happens(20) {
                     batch.delete(&target, &key)?;
                     world.remove(&key);
                     continue;
                 }
-                let own = text(&mut chance);
+                let own = [text(&mut chance), text(&mut chance)];
                 let day = format!("2026-01-{:02}", 1 + chance.below(28));
-                let fields = message(&day, &own);
+                let mut fields = message(&day, &own[0]);
+                fields.push(("note".to_owned(), FieldValue::Text(own[1].clone())));
+                // A record without words gets some after newer records.
+                if chance.happens(20) {
+                    let without = message(&day, "")[..1].to_vec();
+                    late.push((key.clone(), std::mem::replace(&mut fields, without), own));
+                } else {
+                    world.insert(key.clone(), own);
+                }
+                batch.upsert(&target, incoming(&RecordKey::parse(&key).unwrap(), &fields))?;
+            }
+            for (key, fields, own) in late.drain(..) {
                 batch.upsert(&target, incoming(&RecordKey::parse(&key).unwrap(), &fields))?;
                 world.insert(key, own);
             }
@@ -169,14 +183,14 @@ fn after_any_writes_the_blocks_have_what_the_texts_say_and_searches_find_it() {
         let parsed = ParsedQuery::parse(query);
         let naive: BTreeSet<String> = world
             .iter()
-            .filter(|(_, text)| matches(&[text.as_str()], &parsed))
+            .filter(|(_, [text, note])| matches(&[text, note], &parsed))
             .map(|(key, _)| key.clone())
             .collect();
         assert_eq!(hosted.found(query), naive, "{query}");
     }
     let keys: Vec<String> = world.into_keys().collect();
     let removed = hosted.records.write(&permits().0, |batch| {
-        let target = messages(batch, &indexed())?;
+        let target = messages(batch, &both)?;
         keys.iter().try_for_each(|key| batch.delete(&target, key).map(drop))
     });
     removed.unwrap();
