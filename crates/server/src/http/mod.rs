@@ -12,6 +12,7 @@
 //! [`admission::Admission::admit`] first.
 
 mod accept;
+mod accept_pace;
 pub mod admission;
 pub mod challenge;
 pub mod connection;

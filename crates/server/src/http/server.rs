@@ -9,7 +9,7 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -32,6 +32,7 @@ use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
+use super::accept_pace::AcceptPace;
 use super::admission::Admission;
 use super::connection::{BoundedStream, ConnectionState};
 use super::edge::Edge;
@@ -295,6 +296,7 @@ impl Acceptor {
     ) -> JoinSet<()> {
         let mut shutdown = std::pin::pin!(shutdown);
         let mut connections = JoinSet::new();
+        let mut pace = AcceptPace::new(Instant::now());
         loop {
             tokio::select! {
                 biased;
@@ -303,9 +305,12 @@ impl Acceptor {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, address)) => {
                         self.admit(stream, address.ip(), &mut connections).await;
-                        // Otherwise a flood of new connections puts a hundred of them at once
-                        // before the requests that wait for this thread.
-                        tokio::task::yield_now().await;
+                        match pace.pause(Instant::now()) {
+                            Some(pause) => tokio::time::sleep(pause).await,
+                            // Otherwise a burst of new connections puts a hundred of them at once
+                            // before the requests that wait for this thread.
+                            None => tokio::task::yield_now().await,
+                        }
                     }
                     Err(error) => {
                         tracing::warn!(
