@@ -2,6 +2,7 @@
 # Builds the fuzz targets and runs each for some seconds, two at a time:
 #
 #     fuzz/run.sh [SECONDS_PER_TARGET]
+#     fuzz/run.sh --build                 builds them and runs none
 #
 # A run is the same on every machine, as far as it gets; FUZZ_SEED=0 makes each run another one.
 # Fails on any finding: a broken law, a panic, more than 1 s for one input, more than 512 MB. Needs a stable
@@ -13,12 +14,13 @@ set -euo pipefail
 targets=(path_scope list_uri_cursor edit arguments token envelope request_head note upstream record_rows record_requests record_search ladder mailbox chat_rows find_patterns text_edits walk_cursor note_links note_property sign_in encodings section recall saved_files forms)
 seconds=${1:-20}
 
-[[ $seconds =~ ^[1-9][0-9]*$ ]] || { echo "usage: $0 [SECONDS_PER_TARGET]" >&2; exit 2; }
+[[ $seconds =~ ^([1-9][0-9]*|--build)$ ]] || { echo "usage: $0 [SECONDS_PER_TARGET | --build]" >&2; exit 2; }
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 
 since=$SECONDS
 RUSTC_WRAPPER=$PWD/rustc.sh cargo build --release --quiet --target-dir target
 echo "built in $((SECONDS - since)) s"
+[ "$seconds" != --build ] || exit 0
 
 # run TARGET: its log goes to target/TARGET.log, and one line here.
 run() {
