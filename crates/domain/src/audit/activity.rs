@@ -24,7 +24,7 @@ impl DayCounts {
     }
 }
 
-/// The activity of all clients: for each the counts by day, as in `2026-01-31`, in UTC.
+/// The activity of all clients: for each the counts by day, as in `2026-01-31`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientActivity {
     /// The counts by client and day.
@@ -32,10 +32,19 @@ pub struct ClientActivity {
 }
 
 impl ClientActivity {
-    /// Counts one line. Events that no client caused do not count.
+    /// Counts one line on its day in UTC.
     pub fn count(&mut self, line: &JournalLine) {
+        if let Some(day) = line.at.get(..10) {
+            self.count_on(day, line);
+        }
+    }
+
+    /// Counts one line on a day. Events that no client caused do not count.
+    pub fn count_on(&mut self, day: &str, line: &JournalLine) {
         let kind = kind(line);
-        let Some(day) = line.at.get(..10).filter(|_| kind != CallKind::Event) else { return };
+        if kind == CallKind::Event {
+            return;
+        }
         let days = self.clients.entry(caller(line).to_owned()).or_default();
         let counts = days.entry(day.to_owned()).or_default();
         let counter = match kind {

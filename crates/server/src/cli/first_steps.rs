@@ -44,7 +44,11 @@ pub(crate) fn write_first_steps(
 pub(crate) fn as_flags(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let flag = match arguments.get(1).and_then(|word| word.to_str()) {
         Some("help") => "--help",
-        Some("version") if arguments.len() == 2 => "--version",
+        // There is one version, whatever a person names behind the word.
+        Some("version") => {
+            arguments.truncate(2);
+            "--version"
+        }
         _ => return arguments,
     };
     arguments.remove(1);
@@ -100,6 +104,7 @@ mod tests {
             ("stile help", "stile --help"),
             ("stile help token list", "stile token list --help"),
             ("stile version", "stile --version"),
+            ("stile version server", "stile --version"),
             ("stile search version", "stile search version"),
             ("stile search help", "stile search help"),
         ] {

@@ -14,9 +14,9 @@ pub(super) fn commands(settings: Settings<'_>) -> [Command; 2] {
 }
 
 /// The argument with the name of a client, which people also type as its title, in any case.
-fn client(hosted: &'static [(&'static str, &'static str)]) -> Arg {
+fn client() -> Arg {
     let values = CLIENTS.iter().map(|client| (client.name, client.title));
-    let values = values.chain(hosted.iter().copied());
+    let values = values.chain(HOSTED.iter().copied());
     let values = values.map(|(name, title)| PossibleValue::new(name).alias(title));
     Arg::new("client")
         .value_name("CLIENT")
@@ -43,9 +43,7 @@ fn parse_name(text: &str) -> Result<String, String> {
 fn connect(settings: Settings<'_>) -> Command {
     Command::new("connect")
         .about("Connects an MCP client: shows the entry for its configuration file, or writes it.")
-        .arg(
-            client(HOSTED).help("The client. Without one, all clients and their files are listed."),
-        )
+        .arg(client().help("The client. Without one, all clients and their files are listed."))
         .arg(flag("write", "Change the client's file. A copy of the file is kept beside it."))
         .arg(scope("What the client may do with files. May be repeated. [default: write:/]"))
         .arg(deny())
@@ -107,7 +105,7 @@ Examples:
 fn disconnect(settings: Settings<'_>) -> Command {
     Command::new("disconnect")
         .about("Removes this server from a client's configuration file, and ends its access.")
-        .arg(client(&[]).required(true).help("The client."))
+        .arg(client().required(true).help("The client."))
         .arg(name())
         .args(
             setting_arguments(settings, CommandGroup::Connect)

@@ -72,11 +72,11 @@ fn activity(settings: Settings<'_>) -> Command {
         .about("Draws how much each client did on each day.")
         .args(setting_arguments(settings, CommandGroup::Records))
         .arg(since().default_value("30d"))
-        .arg(json())
+        .args([json(), utc()])
         .after_help(
             "\
 A full block stands for changes, a light one for reads, a cross for calls that were refused. Days \
-are in UTC.
+are those of this machine's zone; with --json they are in UTC.
 
 Examples:
   stile activity

@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 use stile_domain::audit::activity::ClientActivity;
+use stile_domain::records::instant::Instant;
 
 use super::audit;
 use crate::cli::compose::Home;
 use crate::cli::failure::Failure;
 use crate::cli::flags::duration;
 use crate::cli::invocation::{Invocation, settings};
-use crate::cli::terminal::{self, Colours, Meaning};
+use crate::cli::terminal::{self, Colours, Meaning, local_time};
 
 /// Prints a bar chart, or the counts as JSON.
 pub(super) fn run(
@@ -18,10 +19,14 @@ pub(super) fn run(
     let place = audit::of_person(&home, home.journal())?;
     let mut lines = place.lines(duration::since_flag(matches)?)?;
     let mut activity = ClientActivity::default();
+    let is_json = matches.get_flag("json");
     while let Some(line) = lines.next_line()? {
-        activity.count(&line);
+        match Instant::parse(&line.at) {
+            Some(at) if !is_json => activity.count_on(&local_time::day(at), &line),
+            _ => activity.count(&line),
+        }
     }
-    if matches.get_flag("json") {
+    if is_json {
         terminal::write_json(output, &rows(&activity))?;
     } else if activity.clients.is_empty() {
         writeln!(output, "nobody called anything in that time")?;

@@ -105,7 +105,17 @@ fn write_address(title: &str, resolved: &Resolved, output: &mut dyn Write) -> Re
 pub(super) fn disconnect(
     Invocation { matches, environment, output, .. }: Invocation<'_>,
 ) -> Result<(), Failure> {
-    let Some(client) = flags::text(matches, "client").and_then(named) else { return Ok(()) };
+    let typed = flags::text(matches, "client");
+    if let Some(title) = typed.and_then(hosted) {
+        writeln!(
+            output,
+            "{title} keeps its servers in your account: remove the connector there. `stile client \
+             list` names the clients\nthat may call, and `stile client end NAME` ends what one may \
+             do. Nothing was changed."
+        )?;
+        return Ok(());
+    }
+    let Some(client) = typed.and_then(named) else { return Ok(()) };
     let file = ClientFile::read(client, name(matches), environment)?;
     let path = file.path().display();
     let Some(entry) = file.entry()? else {

@@ -32,6 +32,11 @@ pub(super) fn run(
         Some(("uninstall", _)) => uninstall(environment, output),
         Some(("status", matches)) => {
             write_running(matches, environment, output)?;
+            if Platform::current() == Platform::Linux {
+                systemctl(&["show-environment"]).map_err(|failure| {
+                    no_manager(failure, "whether it has a service of this name is not known", "")
+                })?;
+            }
             passed_through("systemctl", &["--user", "status", NAME])
         }
         Some(("logs", matches)) => {
@@ -126,7 +131,13 @@ fn install(
     let starts = platform == Platform::Linux && !matches.get_flag("no_start");
     if starts {
         // Before anything is written, so that nothing is left where no manager answers.
-        systemctl(&["show-environment"]).map_err(no_manager)?;
+        systemctl(&["show-environment"]).map_err(|failure| {
+            no_manager(
+                failure,
+                "nothing was written",
+                " `stile service install --no-start` writes the file alone.",
+            )
+        })?;
     }
     // The folders that the service may change must exist when it starts.
     for folder in &plan.writable {
@@ -191,12 +202,11 @@ fn uninstall(environment: Environment<'_>, output: &mut dyn Write) -> Result<(),
 }
 
 /// Says what to do where the service manager of the user does not answer.
-fn no_manager(failure: Failure) -> Failure {
+fn no_manager(failure: Failure, effect: &str, more: &str) -> Failure {
     let Failure::Failed(why) = failure else { return failure };
     Failure::Failed(format!(
-        "{why}\nThe service manager of your user does not answer, so nothing was written. Log in on \
-         the machine itself or by ssh, or run `loginctl enable-linger` as root for your user. \
-         `stile service install --no-start` writes the file alone."
+        "{why}\nThe service manager of your user does not answer, so {effect}. Log in on the \
+         machine itself or by ssh, or run `loginctl enable-linger` as root for your user.{more}"
     ))
 }
 
