@@ -355,11 +355,15 @@ fn changes_that_have_no_room_for_a_row_are_counted() {
     let removed = keep_as(&rig.history, &call, "/precious", [Some(b"only copy"), None]).unwrap();
     assert!(removed.lacks.is_none());
     let [unrecorded] = rig.history.unrecorded().unwrap().try_into().unwrap();
-    assert_eq!(
-        (unrecorded.client.as_deref(), unrecorded.changes),
-        (Some("greedy"), 20 - recorded as u64)
-    );
+    assert_eq!((unrecorded.client.as_str(), unrecorded.changes), ("greedy", 20 - recorded as u64));
     assert_eq!(unrecorded.paths.last(), Some(&path("/19")));
+    // A token that names no client is known by its user.
+    for number in 20..40 {
+        let call = Call::new(author("ann"));
+        let _ = keep_as(&rig.history, &call, &format!("/{number}"), [None, Some(b"x")]);
+    }
+    let [_, of_user] = rig.history.unrecorded().unwrap().try_into().unwrap();
+    assert_eq!(of_user.client, "ann");
     assert!(rig.used() <= 4_000);
 }
 
