@@ -8,6 +8,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChangeKind};
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
+use stile_domain::records::instant::Instant;
 
 use super::*;
 
@@ -340,6 +341,19 @@ fn a_change_that_must_be_kept_is_refused_only_for_the_client_over_its_share() {
     assert_eq!(rig.numbers(&ChangeQuery::default()), [1], "a refused change has no row");
     remove(&Call::of_owner(author("ann")), 3).unwrap();
     assert!(rig.used() <= 1_000_000 && rig.in_files() <= 1_000_000);
+}
+
+#[test]
+fn a_change_in_the_very_microsecond_is_since_then() {
+    let rig = Rig::new();
+    rig.replace("/a", b"1", b"2");
+    let last = rig.replace("/a", b"2", b"3");
+    let at = rig.history.changes(&ChangeQuery::default()).unwrap()[0].at;
+    let since = |micros| {
+        let since = Some(Instant(at.0 + micros));
+        rig.numbers(&ChangeQuery { since, ..ChangeQuery::default() })
+    };
+    assert_eq!((since(0), since(1)), (vec![last.0], vec![]));
 }
 
 #[test]
