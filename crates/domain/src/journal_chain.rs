@@ -31,7 +31,7 @@ pub struct JournalChain {
 /// Why a line does not continue a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BrokenLink {
-    /// The line has no chain value. An older version of the program wrote such lines.
+    /// The line has no chain value, so this program did not write it.
     #[error("has no chain value")]
     Unchained,
     /// The line has a higher number than the next one.

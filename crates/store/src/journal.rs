@@ -7,7 +7,9 @@
 //!
 //! After a failure the file stays as it is, and the next line begins a new file. A torn line can
 //! therefore only be the last of its file, and readers ignore it. A file that is long or a day old
-//! is followed by a new one.
+//! is followed by a new one. Its process holds a lock on it until then. A file to which no line
+//! will be added is finished, which its anchor says: when it is followed by another one, when its
+//! process ends, or at the next start after a kill (`finishing`).
 //!
 //! The lines of a file form a chain ([`JournalChain`]), and a database outside of the files keeps
 //! how far each file was synced, so that [`JournalPlace::verify`] finds what was changed later.
@@ -18,6 +20,7 @@
 mod anchor_key;
 mod anchors;
 mod copying;
+mod finishing;
 mod place;
 mod reading;
 mod removal;
@@ -46,7 +49,7 @@ use stile_domain::journal_chain::JournalChain;
 use stile_domain::records::instant::Instant;
 use uuid::Uuid;
 
-use anchors::{Anchor, Anchors};
+use anchors::{Anchor, Anchors, FilePhase};
 use copying::Copier;
 pub use place::JournalPlace;
 use reading::{EXTENSION, FOLDER, chained_files, journal_files};
@@ -121,6 +124,8 @@ struct State {
     next: Option<Current>,
     /// The files with lines that are not synced, each with how far it has come.
     unsynced: Vec<(Arc<File>, Anchor)>,
+    /// The files that get no more lines, as far as no anchor says so yet.
+    finished: Vec<Anchor>,
     closing: bool,
     /// When the last line was written.
     last: Instant,
@@ -165,6 +170,7 @@ impl Journal {
             current: None,
             next: None,
             unsynced: Vec::new(),
+            finished: Vec::new(),
             closing: false,
             last: Instant(0),
             refusals: RefusalMeter::default(),
@@ -230,7 +236,7 @@ impl Drop for Journal {
         if let Some(syncer) = self.syncer.take() {
             let _ = syncer.join();
         }
-        self.shared.lock().current = None;
+        self.shared.finish_current();
         self.shared.discard_next();
         // The copier ends after a last look when nobody can wake it any more.
         self.shared.waker().take();
@@ -293,7 +299,9 @@ impl Shared {
                 "the file of the journal is not where it was; the next line begins a new one"
             );
         }
-        state.current.take_if(|current| current.is_full());
+        if let Some(full) = state.current.take_if(|current| current.is_full()) {
+            state.finished.push(full.finished());
+        }
         let is_there = |next: &Current| leads_to(&next.path, &next.file);
         let current = match state.current.take().or_else(|| state.next.take().filter(is_there)) {
             Some(current) => current,
@@ -306,15 +314,16 @@ impl Shared {
     fn begin(&self) -> io::Result<Current> {
         self.make_folder()?;
         let begun = now();
-        let started = timestamp(begun).replace(['-', ':'], "");
-        let name =
-            format!("{started}-{}-{}.{EXTENSION}", std::process::id(), Uuid::new_v4().simple());
+        let (started, process) = (time_in_name(begun), std::process::id());
+        let name = format!("{started}-{process}-{}.{EXTENSION}", Uuid::new_v4().simple());
         let path = self.folder.join(&name);
         let chain = JournalChain::of_file(&name);
         // Before the file, so that no kill in between makes the file look as if it had been put
         // there by somebody else.
         self.with_anchors(|anchors| anchors.record(&[Anchor::new(&name, &chain)]));
         let file = Arc::new((self.create)(&path)?);
+        // The lock says that the process lives. Where no file can be locked, none is finished.
+        let _ = file.try_lock();
         let mut current = Current { file, path, name, begun, chain, written: 0, reserved: Some(0) };
         // An empty file for each failed attempt would fill the folder.
         match current.reserve(STEP).and_then(|()| sync_folder(&self.folder)) {
@@ -362,12 +371,25 @@ impl Shared {
     fn discard_next(&self) {
         let Some(next) = self.lock().next.take() else { return };
         // First, so that no kill in between makes the file look stolen.
-        self.with_anchors(|anchors| anchors.retire(&next.name));
+        self.with_anchors(|anchors| anchors.retire(&next.name).map(drop));
         let _ = std::fs::remove_file(&next.path);
     }
 
+    /// Ends the current file when the process ends. Its lines are synced.
+    fn finish_current(&self) {
+        let Some(current) = self.lock().current.take() else { return };
+        let finished = current.finished();
+        drop(current);
+        if finished.lines > 0 {
+            self.with_anchors(|anchors| anchors.record(&[finished]));
+        }
+    }
+
     fn sync(&self) {
-        let unsynced = std::mem::take(&mut self.lock().unsynced);
+        let (unsynced, mut finished) = {
+            let mut state = self.lock();
+            (std::mem::take(&mut state.unsynced), std::mem::take(&mut state.finished))
+        };
         let mut synced = Vec::new();
         for (file, anchor) in unsynced {
             match file.sync_data() {
@@ -376,9 +398,11 @@ impl Shared {
                     // The system may have dropped what it could not write, so the file is given up.
                     tracing::error!(kind = ?error.kind(), errno = error.raw_os_error(), "the journal was not synced");
                     self.lock().current.take_if(|current| Arc::ptr_eq(&current.file, &file));
+                    finished.retain(|finished| finished.file != anchor.file);
                 }
             }
         }
+        synced.extend(finished);
         if !synced.is_empty() {
             self.with_anchors(|anchors| anchors.record(&synced));
         }
@@ -414,21 +438,31 @@ impl Shared {
         }
     }
 
-    /// Removes the files that nobody wrote to for as long as lines are kept.
+    /// Removes the files that nobody wrote to for as long as lines are kept. Their names say when
+    /// they began, and no file may change its name, so nobody makes a file older than it is. A file
+    /// that has no anchor stays, since somebody put it there.
     fn remove_old_files(&self) {
         let Some(keep) = self.keep else { return };
+        let micros = i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
+        let oldest = time_in_name(Instant(now().0.saturating_sub(micros)));
         let is_old = |path: &PathBuf| {
             let modified = path.metadata().and_then(|metadata| metadata.modified());
             modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age > keep))
         };
         for path in journal_files(&self.state_dir).unwrap_or_default() {
-            if !is_old(&path) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name >= oldest || !is_old(&path) {
                 continue;
             }
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             // First, so that no kill in between makes the file look stolen.
-            self.with_anchors(|anchors| anchors.retire(&name));
-            let _ = std::fs::remove_file(&path);
+            let mut is_known = false;
+            self.with_anchors(|anchors| {
+                is_known = anchors.retire(&name)?;
+                Ok(())
+            });
+            if is_known {
+                let _ = std::fs::remove_file(&path);
+            }
         }
     }
 
@@ -460,6 +494,7 @@ impl Shared {
     /// written.
     fn keep_synced(&self) {
         let mut state = self.lock();
+        let mut are_others_finished = false;
         loop {
             while state.unsynced.is_empty() && !state.closing {
                 state = self.wait(state);
@@ -474,6 +509,9 @@ impl Shared {
             self.write_summaries(&mut state);
             drop(state);
             self.sync();
+            if !std::mem::replace(&mut are_others_finished, true) {
+                self.finish_others();
+            }
             if closing {
                 return;
             }
@@ -483,7 +521,17 @@ impl Shared {
     }
 }
 
+/// Returns a time as the name of a file begins with it. Such times sort as text.
+fn time_in_name(time: Instant) -> String {
+    timestamp(time).replace(['-', ':'], "")
+}
+
 impl Current {
+    /// Returns the anchor of the file once it gets no more lines.
+    fn finished(&self) -> Anchor {
+        Anchor { phase: FilePhase::Finished, ..Anchor::new(&self.name, &self.chain) }
+    }
+
     /// Returns whether the next line shall begin a new file.
     fn is_full(&self) -> bool {
         self.is_beyond(MAX_FILE_BYTES, FILE_LIFE)

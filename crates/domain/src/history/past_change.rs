@@ -82,6 +82,12 @@ impl Author {
         }
     }
 
+    /// Returns the name by which the owner knows the author: the client, or the user of a token
+    /// that names no client.
+    pub fn name(&self) -> &str {
+        self.client.as_deref().unwrap_or(&self.subject)
+    }
+
     /// Returns the name under which the history counts what the author keeps: its approval or its
     /// token, or else its client, or else the user. The name of a client counts only where there is
     /// no token: any client may register under any name.

@@ -129,8 +129,8 @@ impl LeftChange {
             Some(to) => {
                 format!("cannot go back to {}, since {}", shown(to.as_str()), self.why.text())
             }
-            None if self.why.is_failure() => format!("cannot come back, since {}", self.why.text()),
-            None => self.why.text().to_owned(),
+            None if self.why.is_somebodys() => self.why.text().to_owned(),
+            None => format!("cannot come back, since {}", self.why.text()),
         }
     }
 }
@@ -173,12 +173,12 @@ impl LeftReason {
         }
     }
 
-    /// Whether the undo fails to give something back. Otherwise somebody changed the file since, so
-    /// the undo leaves it on purpose.
-    pub fn is_failure(self) -> bool {
+    /// Whether somebody changed the file since, so that the undo leaves what is theirs. Otherwise
+    /// something keeps the undo from giving the file back.
+    fn is_somebodys(self) -> bool {
         match self {
-            Self::ChangedSince | Self::GoneSince | Self::PathTaken => false,
-            Self::Blocked(_) | Self::NotKept | Self::Damaged | Self::TooLarge => true,
+            Self::ChangedSince | Self::GoneSince | Self::PathTaken => true,
+            Self::Blocked(_) | Self::NotKept | Self::Damaged | Self::TooLarge => false,
         }
     }
 }
@@ -190,13 +190,6 @@ pub struct UndoPlan {
     pub steps: Vec<UndoStep>,
     /// The changes that are left. A file that cannot be given back is named once.
     pub left: Vec<LeftChange>,
-}
-
-impl UndoPlan {
-    /// Whether something cannot be given back.
-    pub fn has_failures(&self) -> bool {
-        self.left.iter().any(|left| left.why.is_failure())
-    }
 }
 
 /// A file on the way through the plan.
@@ -327,7 +320,7 @@ impl Planner<'_> {
         number: ChangeNumber,
         why: LeftReason,
     ) {
-        if why.is_failure() && !self.named.insert(path.clone()) {
+        if !why.is_somebodys() && !self.named.insert(path.clone()) {
             return;
         }
         self.plan.left.push(LeftChange { number, path: path.clone(), to: to.cloned(), why });

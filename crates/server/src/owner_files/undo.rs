@@ -2,7 +2,8 @@
 //!
 //! The plan comes from `domain::history::undo_plan`. It names what cannot be given back before
 //! anything is changed, and what of the undo itself cannot be taken back, since the history has no
-//! room for it. Each step is one call of a tool, guarded by the hash of the file, so a file that
+//! room for it. [`Shortfall`] is all that, and an undo is whole only if there is none. Each step is
+//! one call of a tool, guarded by the hash of the file, so a file that
 //! somebody changes meanwhile is left as it is. After an interruption, or once an obstacle is gone,
 //! the next plan goes on.
 
@@ -13,7 +14,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::undo_plan::again::undo_plan_again;
 use stile_domain::history::undo_plan::{
-    LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep, moved_folders,
+    LeftChange, LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep, moved_folders,
 };
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
@@ -46,6 +47,67 @@ pub struct PlannedUndo {
     pub unrecorded: Vec<UnrecordedChanges>,
 }
 
+/// Something because of which an undo is not whole. The owner is told each of them, and a command
+/// that has any ends with exit code 1.
+#[derive(Clone, Copy, Debug)]
+pub enum Shortfall<'a> {
+    /// A file is left as it is.
+    Left(&'a LeftChange),
+    /// Changes of a client are in no history, so nothing takes them back.
+    Unrecorded(&'a UnrecordedChanges),
+    /// The history has no room for what steps replace or remove at these paths, so those steps
+    /// cannot be taken back.
+    NotKept(&'a [SpacePath]),
+    /// A step failed, with the reason.
+    Failed(&'a UndoStep, &'a str),
+}
+
+impl PlannedUndo {
+    /// Returns why the undo will not be whole.
+    pub fn shortfalls(&self) -> Vec<Shortfall<'_>> {
+        self.shortfalls_with(&self.lacking, &[])
+    }
+
+    fn shortfalls_with<'a>(
+        &'a self,
+        lacking: &'a [SpacePath],
+        failed: &'a [FailedStep<'_>],
+    ) -> Vec<Shortfall<'a>> {
+        let mut named = BTreeSet::new();
+        let left = self.plan.left.iter();
+        // Several changes of one file are left for one reason.
+        let left = left.filter(|left| named.insert((&left.path, left.text())));
+        let lacking = (!lacking.is_empty()).then_some(Shortfall::NotKept(lacking));
+        let failed = failed.iter().map(|(step, why)| Shortfall::Failed(step, why));
+        let unrecorded = self.unrecorded.iter().map(Shortfall::Unrecorded);
+        left.map(Shortfall::Left).chain(unrecorded).chain(lacking).chain(failed).collect()
+    }
+}
+
+/// A step that failed, with the reason.
+type FailedStep<'p> = (&'p UndoStep, String);
+
+/// An undo that was carried out.
+pub struct MadeUndo<'p> {
+    planned: &'p PlannedUndo,
+    failed: Vec<FailedStep<'p>>,
+    /// The files that steps replaced or removed although the history had no room for what they
+    /// held.
+    lacking: Vec<SpacePath>,
+}
+
+impl MadeUndo<'_> {
+    /// Returns how many steps were made.
+    pub fn done(&self) -> usize {
+        self.planned.plan.steps.len() - self.failed.len()
+    }
+
+    /// Returns why the undo is not whole.
+    pub fn shortfalls(&self) -> Vec<Shortfall<'_>> {
+        self.planned.shortfalls_with(&self.lacking, &self.failed)
+    }
+}
+
 /// Plans what takes the changes back that `query` finds; `None` if there are none.
 ///
 /// # Errors
@@ -60,7 +122,7 @@ pub async fn plan(
         changes.retain(|change| !is_giving_back(change));
     }
     changes.reverse();
-    let unrecorded = unrecorded(owner, query)?;
+    let unrecorded = unrecorded(owner, query, &changes)?;
     if changes.is_empty() && unrecorded.is_empty() {
         return Ok(None);
     }
@@ -77,13 +139,13 @@ pub async fn plan(
 }
 
 /// Makes the steps of a plan, and removes those of its folders that are empty then. Calls `on_step`
-/// with the number of steps that were tried before each. Returns the steps that failed, with the
-/// reason.
+/// with the number of steps that were tried before each. Tries every step, whatever becomes of
+/// those before it.
 pub async fn carry_out<'p>(
     owner: &OwnerFiles,
     planned: &'p PlannedUndo,
     on_step: &mut dyn FnMut(u64),
-) -> Vec<(&'p UndoStep, String)> {
+) -> MadeUndo<'p> {
     let mut failed = Vec::new();
     for (done, step) in (0..).zip(&planned.plan.steps) {
         on_step(done);
@@ -98,22 +160,39 @@ pub async fn carry_out<'p>(
         // Somebody has put something into a folder that stays.
         let _ = owner.call("folder.remove", json!({ "path": folder })).await;
     }
-    failed
+    let lacking = owner.call.number().map(|call| owner.history.lacking(call));
+    // If the history cannot say what it has no room for, what was foreseen counts.
+    let lacking = lacking.unwrap_or_else(|| Ok(Vec::new()));
+    let lacking = lacking.unwrap_or_else(|_| planned.lacking.clone());
+    MadeUndo { planned, failed, lacking }
 }
 
-/// Returns the changes of the client that no history has.
+/// Returns the changes that no history has, as far as the undo is about them. An undo of one call
+/// is about those of its client in the time of the call, of which some may be others.
 fn unrecorded(
     owner: &OwnerFiles,
     query: &ChangeQuery,
+    changes: &[PastChange],
 ) -> Result<Vec<UnrecordedChanges>, HistoryError> {
-    let Some(client) = &query.client else { return Ok(Vec::new()) };
     let mut lines = owner.history.unrecorded()?;
-    lines.retain(|unrecorded| {
-        let is_later = query.since.is_none_or(|since| unrecorded.until >= since);
-        unrecorded.client.as_ref() == Some(client) && is_later
+    if query.call.is_some() {
+        let (Some(first), Some(last)) = (changes.first(), changes.last()) else {
+            return Ok(Vec::new());
+        };
+        lines.retain(|line| {
+            let is_at_that_time = line.until >= first.at && line.since.0 <= last.at.0 + MOST_CALL;
+            line.client == first.author.name() && is_at_that_time
+        });
+    }
+    lines.retain(|line| {
+        let is_later = query.since.is_none_or(|since| line.until >= since);
+        is_later && query.client.as_ref().is_none_or(|client| line.client == *client)
     });
     Ok(lines)
 }
+
+/// How long after the last change that a call recorded it may have made others, in microseconds.
+const MOST_CALL: i64 = 60 * 1_000_000;
 
 /// Returns the changes that undos made after the first of `changes`, in the order of their numbers.
 fn undone_before(

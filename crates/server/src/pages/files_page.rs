@@ -237,7 +237,7 @@ fn recent_change(visit: &Visit<'_>, change: &PastChange) -> Markup {
     html! {
         li {
             span class="said" {
-                bdi { (shown_start(author(change), 80)) } " " (change.kind.word()) " "
+                bdi { (shown_start(change.author.name(), 80)) } " " (change.kind.word()) " "
                 a href={ (FILE_PATH) "?path=" (encode_component(path)) } {
                     bdi { (shown_start(path, MAX_PATH)) }
                 }
@@ -245,11 +245,6 @@ fn recent_change(visit: &Visit<'_>, change: &PastChange) -> Markup {
             span class="time" { (when(visit.now, micros / 1_000_000)) }
         }
     }
-}
-
-/// Returns who made a change: the client, or the user where there is none.
-fn author(change: &PastChange) -> &str {
-    change.author.client.as_deref().unwrap_or(&change.author.subject)
 }
 
 fn entry_row(visit: &Visit<'_>, entry: &Value) -> Markup {
@@ -325,7 +320,7 @@ impl FileView<'_> {
         html! {
             li {
                 span class="said" {
-                    bdi { (shown_start(author(change), 80)) } " "
+                    bdi { (shown_start(change.author.name(), 80)) } " "
                     @match &change.to {
                         Some(to) => {
                             "moved it to " code { (shown_start(to.as_str(), MAX_PATH)) }

@@ -20,7 +20,7 @@ use super::frame::{ACTIVITY_PATH, FILE_PATH, UNDO_PATH};
 use super::signed_in::{self, Outcome, PageError, Visit};
 use super::times::minute_of_instant;
 use crate::owner_files::OwnerFiles;
-use crate::owner_files::undo::{self, PlannedUndo, UNDO};
+use crate::owner_files::undo::{self, MadeUndo, PlannedUndo, Shortfall, UNDO};
 use crate::sign_in::parameters::parse_time;
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
@@ -57,8 +57,8 @@ pub fn carry_out(server: &AuthorizationServer, request: &WebRequest) -> Response
         };
         let mut on_step = |_| ();
         let work = undo::carry_out(&files, planned, &mut on_step);
-        let failed = Handle::current().block_on(work);
-        Ok(Outcome::Page(done(planned, &failed, files.call.number())))
+        let made = Handle::current().block_on(work);
+        Ok(Outcome::Page(done(planned, &made, files.call.number())))
     })
 }
 
@@ -168,38 +168,8 @@ impl PlanView<'_> {
                 }
                 (more(steps.len()))
             }
-            (self.left(planned))
+            (shortfalls(&planned.shortfalls(), "What will not be taken back"))
             @if !steps.is_empty() { (self.form(planned)) }
-        }
-    }
-
-    fn left(&self, planned: &PlannedUndo) -> Markup {
-        let left = &planned.plan.left;
-        html! {
-            @if !left.is_empty() {
-                h2 { "What stays as it is" }
-                ul class="plan" {
-                    @for left in left.iter().take(MAX_NAMED) {
-                        li class=[left.why.is_failure().then_some("bad")] {
-                            (file(&left.path)) ", which " (left.text())
-                        }
-                    }
-                }
-                (more(left.len()))
-            }
-            @for gap in &planned.unrecorded {
-                p class="warning" {
-                    (gap.changes) " changes between " (minute_of_instant(gap.since)) " and "
-                    (minute_of_instant(gap.until))
-                    " UTC are not in the history, which had no room for them."
-                }
-            }
-            @if !planned.lacking.is_empty() {
-                p class="warning" {
-                    "The history has no room for what " (planned.lacking.len())
-                    " of these steps replace or remove, so those steps cannot be taken back."
-                }
-            }
         }
     }
 
@@ -260,28 +230,62 @@ fn step_words(step: &UndoStep) -> Markup {
     }
 }
 
-/// Says what was done.
-fn done(
-    planned: &PlannedUndo,
-    failed: &[(&UndoStep, String)],
-    call: Option<ChangeNumber>,
-) -> Markup {
-    let all = planned.plan.steps.len();
+/// Says what was done, and what was not.
+fn done(planned: &PlannedUndo, made: &MadeUndo<'_>, call: Option<ChangeNumber>) -> Markup {
     html! {
         h1 { "Taken back" }
-        p class="notice" role="status" { (all - failed.len()) " of " (steps(all)) " done." }
-        @if !failed.is_empty() {
-            h2 { "What could not be done" }
-            ul class="plan" {
-                @for (step, why) in failed.iter().take(MAX_NAMED) {
-                    li class="bad" { (path(step.path())) ": " (shown(&shown_start(why, 300))) }
-                }
-            }
-            (more(failed.len()))
+        p class="notice" role="status" {
+            (made.done()) " of " (steps(planned.plan.steps.len())) " done."
         }
+        (shortfalls(&made.shortfalls(), "What was not taken back"))
         @if let Some(call) = call {
             p { a href={ (UNDO_PATH) "?call=" (call) } { "Take this undo back" } }
         }
         p { a href=(ACTIVITY_PATH) { "Back to the activity" } }
+    }
+}
+
+/// Names everything because of which an undo is not whole, under a heading.
+fn shortfalls(all: &[Shortfall<'_>], heading: &str) -> Markup {
+    html! {
+        @if !all.is_empty() {
+            h2 { (heading) }
+            ul class="plan" {
+                @for shortfall in all.iter().take(MAX_NAMED) {
+                    li class="bad" { (shortfall_words(shortfall)) }
+                }
+            }
+            (more(all.len()))
+        }
+    }
+}
+
+fn shortfall_words(shortfall: &Shortfall<'_>) -> Markup {
+    match shortfall {
+        Shortfall::Left(left) => html! { (file(&left.path)) ", which " (left.text()) },
+        Shortfall::Failed(step, why) => html! {
+            (path(step.path())) ": " (shown(&shown_start(why, 300)))
+        },
+        Shortfall::Unrecorded(gap) => html! {
+            (gap.changes) " changes by " bdi { (shown_start(&gap.client, 80)) } " between "
+            (minute_of_instant(gap.since)) " and " (minute_of_instant(gap.until))
+            " UTC are not in the history, which had no room for them: " (paths(&gap.paths))
+            @if !gap.names_all() { ", and maybe others" }
+        },
+        Shortfall::NotKept(files) => html! {
+            "The history has no room for what " (files.len())
+            " steps replace or remove, so those steps cannot be taken back: " (paths(files))
+        },
+    }
+}
+
+/// Returns links to files, one after another.
+fn paths(files: &[SpacePath]) -> Markup {
+    html! {
+        @for (at, path) in files.iter().take(MAX_NAMED).enumerate() {
+            @if at > 0 { ", " }
+            (file(path))
+        }
+        @if files.len() > MAX_NAMED { ", and " (files.len() - MAX_NAMED) " more" }
     }
 }

@@ -197,6 +197,15 @@ fn refresh(
         RefreshSpent::Now(authorization) => {
             access_token(server, &authorization, Some(next), invalid)
         }
+        RefreshSpent::Forked(authorization) => {
+            tracing::warn!(
+                target: "stile::sign_in",
+                client = client.id,
+                "a refresh token had been used twice; one of the two that it gave goes on, and the \
+                 other one and the access tokens so far have ended"
+            );
+            access_token(server, &authorization, Some(next), invalid)
+        }
         RefreshSpent::Replayed => {
             tracing::warn!(
                 target: "stile::sign_in",

@@ -101,3 +101,4 @@ mod support;
 mod tidy;
 mod tls;
 mod upkeep;
+mod whole_undo;

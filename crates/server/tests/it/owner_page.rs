@@ -262,11 +262,32 @@ fn owner_page_takes_back_what_its_plan_showed_and_no_more() {
     assert!(done.contains("one step done") && done.contains("Take this undo back"), "{done}");
     assert_eq!(place.text("work/plan.md"), "the plan\n");
     assert_eq!(place.text("work/new.md"), "mine now\n");
+    // What was left is named again, as strongly as a step that failed.
+    let left = done.split("What was not taken back").nth(1).unwrap();
+    assert!(left.contains("<li class=\"bad\">") && left.contains("/work/new.md"), "{done}");
     // One call, and an undo of everything that was ever done is not offered.
     let one = text_of(&owner.get(&place.at("/owner/undo?call=1")));
     assert!(one.contains("what call 1 changed"), "{one}");
     for refused in ["/owner/undo", "/owner/undo?client=cursor", "/owner/undo?call=x"] {
         assert_eq!(owner.get(&place.at(refused)).status, 409, "{refused}");
+    }
+}
+
+#[test]
+fn owner_page_names_the_files_of_changes_that_no_history_has() {
+    let place = Place::with(&["--history-bytes", "4000"]);
+    let mut agent = place.agent("cursor");
+    for number in 0..20 {
+        let create = json!({ "path": format!("/work/{number}.md"), "content": "new\n" });
+        agent.tool("file.create", create).unwrap();
+    }
+    let mut owner = place.signed_in_browser();
+    let plan = owner.get(&place.at("/owner/undo?since=2026-01-01T00:00"));
+    let done = send(&mut owner, &place, &plan, "/owner/undo", &[]);
+    for (page, heading) in [(&plan, "What will not be taken back"), (&done, "What was not taken")] {
+        let words = text_of(page);
+        let named = words.split(heading).nth(1).unwrap_or_else(|| panic!("{words}"));
+        assert!(named.contains("cursor") && named.contains("/work/19.md"), "{words}");
     }
 }
 

@@ -246,9 +246,11 @@ fn two_refreshes_at_once_are_forgiven_until_both_are_used_and_no_other_client_re
     assert_eq!(client.revoke(access_of(&one)).status, 200);
     assert_eq!(read_file(&place, access_of(&one), "/work/plan.md").0, 401);
     assert_eq!(read_file(&place, access_of(&other), "/work/plan.md").0, 200);
-    // One of the two may have been stolen, and whoever comes second shows it.
+    // One of the two may have been stolen. From the next use on, one of them goes on alone.
     let next = client.refresh(one["refresh_token"].as_str().unwrap());
     assert_eq!(next.status, 200, "{next:?}");
+    assert_eq!(read_file(&place, access_of(&other), "/work/plan.md").0, 401);
+    assert_eq!(read_file(&place, access_of(&next.json()), "/work/plan.md").0, 200);
     let second = client.refresh(other["refresh_token"].as_str().unwrap());
     assert_eq!(error_of(&second), (400, json!("invalid_grant")));
     assert_eq!(read_file(&place, access_of(&next.json()), "/work/plan.md").0, 401);

@@ -1,7 +1,10 @@
-//! A hostile agent does all it can to the files of a person, who saves some of them meanwhile. Then
-//! one undo has to give everything back, or to name what not.
+//! A hostile agent does all it can to the files of a person, who changes some of them meanwhile, as
+//! another agent may. Then one undo of each agent has to give everything back, or to name what not,
+//! and its exit code has to say which of the two it was.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -11,19 +14,60 @@ use stile_testkit::client::{Http, McpClient as _};
 use stile_testkit::process::{Rig, Server};
 
 const FILES: [&str; 8] = ["a.md", "b.md", "c.md", "d/a.md", "d/b.md", "d/e/a.md", "f/a.md", "g.md"];
+const FOLDERS: [&str; 3] = ["d", "d/e", "f"];
+/// Other names, for folders and files alike. Some differ from those above in case only.
+const NAMES: [&str; 7] = ["new.md", "A.md", "D", "x", "x/y", "d/x", "a.md/z"];
+const MODES: [u32; 3] = [0o600, 0o640, 0o644];
 const LIMITS: [&str; 3] = ["64KiB", "1MiB", "1GiB"];
 const DEEDS: usize = 40;
 
-/// One person, one agent, and what is known of the files.
+/// A file with its text.
+type Files = BTreeMap<String, String>;
+
+/// One person, the agents, and what is known of the files.
 struct Stage {
     rig: Rig,
     chance: Chance,
-    originals: BTreeMap<String, String>,
-    /// What the person saved or put in place of a file.
+    originals: Files,
+    modes: BTreeMap<String, u32>,
+    /// What the person saved, moved, or put in place of something.
     touched: BTreeSet<String>,
-    /// Where the agent moved files, the latest last.
+    /// Where agents moved files, the latest last.
     moves: Vec<(String, String)>,
     serial: usize,
+}
+
+/// A call of an agent, and where it moves files.
+struct Deed {
+    tool: &'static str,
+    arguments: Value,
+    moves: Vec<(String, String)>,
+}
+
+impl Deed {
+    fn new(tool: &'static str, arguments: Value) -> Self {
+        Self { tool, arguments, moves: Vec::new() }
+    }
+}
+
+/// What one undo said, and whether its exit code was 0.
+struct Undone {
+    told: String,
+    is_whole: bool,
+}
+
+impl Undone {
+    /// Returns whether a path is named among what is left.
+    fn names(&self, path: &str) -> bool {
+        let is_named = |line: &str| {
+            let mut words = line.split([' ', ',', ':']);
+            let is_left = line.starts_with("leave") || line.starts_with('/');
+            let is_left = is_left || line.contains("are not in the history, which had no room");
+            is_left && words.any(|word| word == format!("/{path}"))
+        };
+        // Of changes without a row, the history names only some files.
+        self.told.contains(", and maybe others") || self.told.lines().any(is_named)
+    }
 }
 
 impl Stage {
@@ -37,99 +81,177 @@ impl Stage {
     }
 
     /// Returns the regular files of the space with their texts, without following links.
-    fn files(&self) -> BTreeMap<String, String> {
+    fn files(&self) -> Files {
         let mut files = BTreeMap::new();
         collect(&self.rig.root, "", &mut files);
         files
     }
 
-    fn any(&mut self, files: &BTreeMap<String, String>) -> Option<(String, String)> {
+    fn any(&mut self, files: &Files) -> Option<(String, String)> {
         let at = self.chance.below(files.len().max(1));
         files.iter().nth(at).map(|(path, text)| (path.clone(), text.clone()))
     }
 
-    /// Calls one tool of the agent. Refusals are part of the game.
+    fn one_of(&mut self, names: &[&str]) -> String {
+        names[self.chance.below(names.len())].to_owned()
+    }
+
+    /// Returns any name of a file or a folder that a call may name.
+    fn any_name(&mut self) -> String {
+        match self.chance.below(4) {
+            0 => self.one_of(&FOLDERS),
+            1 => self.one_of(&NAMES),
+            _ => self.one_of(&FILES),
+        }
+    }
+
+    /// Calls one tool of an agent. Refusals are part of the game.
     fn agent(&mut self, client: &mut Http) {
+        let deed = self.deed(client);
+        let answer = client.tool(deed.tool, deed.arguments);
+        if answer.is_ok_and(|answer| answer.get("error").is_none()) {
+            self.moves.extend(deed.moves);
+        }
+    }
+
+    fn deed(&mut self, client: &mut Http) -> Deed {
         let files = self.files();
-        let hash = |text: &str| ContentHash::digest(text.as_bytes()).to_string();
-        let name = FILES[self.chance.below(FILES.len())].to_owned();
-        let known = self.any(&files);
-        let content = self.text();
-        let (tool, arguments) = match (self.chance.below(10), known) {
+        let (name, known, content) = (self.any_name(), self.any(&files), self.text());
+        match (self.chance.below(13), known) {
             (0..3, Some((path, text))) => {
-                ("file.remove", json!({ "path": path, "hash": hash(&text) }))
+                Deed::new("file.remove", json!({ "path": path, "hash": hash(&text) }))
             }
             (3..5, Some((path, text))) => {
                 let arguments = json!({
                     "path": path, "hash": hash(&text), "lines": [1, 0],
                     "old": text.lines().next().unwrap_or_default(), "new": content,
                 });
-                ("text.replace", arguments)
+                Deed::new("text.replace", arguments)
             }
             (5, Some((path, text))) => {
-                ("text.append", json!({ "path": path, "hash": hash(&text), "content": content }))
+                let arguments = json!({ "path": path, "hash": hash(&text), "content": content });
+                Deed::new("text.append", arguments)
             }
-            (6, Some((path, text))) => {
-                let to = format!("{name}.moved");
-                let to = if self.chance.happens(50) { name } else { to };
-                let arguments = json!({ "path": path, "hash": hash(&text), "to": to });
-                if let Ok(answer) = client.tool("file.move", arguments)
-                    && answer.get("error").is_none()
-                {
-                    self.moves.push((path, to));
-                }
-                return;
+            (6..8, Some((path, text))) => {
+                let arguments = json!({ "path": path, "hash": hash(&text), "to": name });
+                Deed { moves: vec![(path, name)], ..Deed::new("file.move", arguments) }
             }
             // A folder in place of a file, and a file in place of a folder.
-            (7, _) => ("folder.create", json!({ "path": name })),
-            (8, _) => {
-                let path = ["d", "d/e", "f"][self.chance.below(3)];
-                ("folder.remove", json!({ "path": path }))
-            }
-            _ => {
-                let path = [name.as_str(), "d", "f", "new.md"][self.chance.below(4)];
-                ("file.create", json!({ "path": path, "content": content }))
-            }
-        };
-        let _: Result<Value, _> = client.tool(tool, arguments);
+            (8, _) => Deed::new("folder.create", json!({ "path": name })),
+            (9, _) => Deed::new("folder.remove", json!({ "path": self.one_of(&FOLDERS) })),
+            (10, _) => self.removal_of_a_folder(client),
+            (11, _) => self.move_of_a_folder(client, &files, &name),
+            _ => Deed::new("file.create", json!({ "path": name, "content": content })),
+        }
     }
 
-    /// Saves a file, or puts a link in its place, as a person does.
+    fn removal_of_a_folder(&mut self, client: &mut Http) -> Deed {
+        let path = self.one_of(&FOLDERS);
+        let hash = tree_hash(client, &path);
+        Deed::new("folder.remove", json!({ "path": path, "hash": hash }))
+    }
+
+    /// Moves a folder, maybe to the place of another one or of a file that went.
+    fn move_of_a_folder(&mut self, client: &mut Http, files: &Files, to: &str) -> Deed {
+        let from = match self.chance.below(3) {
+            0 => self.one_of(&NAMES),
+            _ => self.one_of(&FOLDERS),
+        };
+        let hash = tree_hash(client, &from);
+        let below = |path: &String| {
+            path.strip_prefix(&format!("{from}/"))
+                .map(|rest| (path.clone(), format!("{to}/{rest}")))
+        };
+        let moves = files.keys().filter_map(below).collect();
+        let arguments = json!({ "path": from, "hash": hash, "to": to });
+        Deed { moves, ..Deed::new("folder.move", arguments) }
+    }
+
+    /// Does what a person does: saves a file, removes it, gives it another name, puts a link in
+    /// place of it or of its folder, or makes a folder somewhere.
     fn person(&mut self) {
         let Some((path, _)) = self.any(&self.files()) else { return };
         let file = self.rig.root.join(&path);
-        if self.chance.happens(20) {
-            std::fs::remove_file(&file).unwrap();
-            std::os::unix::fs::symlink("/nowhere", &file).unwrap();
-        } else {
-            std::fs::write(&file, format!("saved by hand {}\n", self.serial)).unwrap();
+        match self.chance.below(8) {
+            0 => {
+                fs::remove_file(&file).unwrap();
+                symlink("/nowhere", &file).unwrap();
+            }
+            1 => fs::remove_file(&file).unwrap(),
+            2 => {
+                let to = format!("kept {}.md", self.serial);
+                fs::rename(&file, self.rig.root.join(&to)).unwrap();
+                self.touched.insert(to);
+            }
+            3 => return self.link_in_place_of_a_folder(),
+            4 => {
+                let name = self.any_name();
+                // Where there is something, it stays.
+                let _: std::io::Result<()> = fs::create_dir(self.rig.root.join(&name));
+                return;
+            }
+            _ => fs::write(&file, format!("saved by hand {}\n", self.serial)).unwrap(),
         }
         self.touched.insert(path);
     }
 
-    /// Checks what one undo of the agent came to.
-    fn check(&self, seed: u64) {
-        let undo = ["undo", "--client", "agent", "--since", "1h", "--yes", "--root"];
-        let mut command = self.rig.command(&undo);
-        let output = command.arg(&self.rig.root).arg("--state").arg(&self.rig.state).output();
-        let output = output.unwrap();
-        let told = [&output.stdout[..], &output.stderr[..]].concat();
-        let told = String::from_utf8(told).unwrap();
+    fn link_in_place_of_a_folder(&mut self) {
+        let folder = self.one_of(&FOLDERS);
+        let there = self.rig.root.join(&folder);
+        if !there.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+            return;
+        }
+        let below = |path: &String| path.strip_prefix(&format!("{folder}/")).map(str::to_owned);
+        let kept = format!("kept {}", self.serial);
+        for rest in self.files().keys().filter_map(below) {
+            self.touched.insert(format!("{folder}/{rest}"));
+            self.touched.insert(format!("{kept}/{rest}"));
+        }
+        fs::rename(&there, self.rig.root.join(&kept)).unwrap();
+        symlink(self.rig.root.join(&kept), &there).unwrap();
+    }
+
+    /// Takes away what keeps files from their paths: links, and folders without a file.
+    fn clear_obstacles(&self) {
+        for name in FOLDERS.iter().chain(&FILES) {
+            let path = self.rig.root.join(name);
+            match path.symlink_metadata() {
+                Ok(found) if found.is_symlink() => fs::remove_file(path).unwrap(),
+                Ok(found) if found.is_dir() && FILES.contains(name) => {
+                    let mut inside = BTreeMap::new();
+                    collect(&path, "", &mut inside);
+                    if inside.is_empty() {
+                        fs::remove_dir_all(path).unwrap();
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn stile(&self, arguments: &[&str]) -> Undone {
+        let mut command = self.rig.command(arguments);
+        command.arg("--root").arg(&self.rig.root).arg("--state").arg(&self.rig.state);
+        let output = command.output().unwrap();
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        Undone { told, is_whole: output.status.success() }
+    }
+
+    /// Takes back what an agent did. The history may know nothing of an agent.
+    fn undo(&self, agent: &str) -> Undone {
+        let undone = self.stile(&["undo", "--client", agent, "--since", "1h", "--yes"]);
+        let is_nothing = undone.told.contains("the history has no such change");
+        Undone { is_whole: undone.is_whole || is_nothing, ..undone }
+    }
+
+    /// Checks what the latest undos of all agents came to.
+    fn check(&self, seed: u64, undone: &[Undone]) {
         let files = self.files();
+        let told: String = undone.iter().map(|undone| undone.told.as_str()).collect();
         let fail = |what: &str, path: &str| panic!("seed {seed}: {path} {what}:\n{told}");
-        let is_named = |path: &str| {
-            let names = |line: &str| {
-                let words = line.split([' ', ',', ':']);
-                let is_left = line.starts_with("leave") || line.starts_with('/');
-                is_left && words.into_iter().any(|word| word == format!("/{path}"))
-            };
-            told.lines().any(names)
-        };
+        let is_named = |path: &str| undone.iter().any(|undone| undone.names(path));
         let mut all_back = true;
         for (path, text) in &self.originals {
-            if files.get(path) == Some(text) {
-                continue;
-            }
             // The file may have been saved, or may be named, where it was moved to.
             let mut places = BTreeSet::from([path.as_str()]);
             for (from, to) in &self.moves {
@@ -140,74 +262,145 @@ impl Stage {
             if places.iter().any(|place| self.touched.contains(*place)) {
                 continue;
             }
+            if files.get(path) == Some(text) {
+                let mode = self.rig.root.join(path).metadata().unwrap().permissions().mode();
+                if mode & 0o777 != self.modes[path] {
+                    fail("came back with another mode", path);
+                }
+                continue;
+            }
             all_back = false;
             if !places.iter().any(|place| is_named(place)) {
                 fail("did not come back and is not named", path);
             }
         }
-        if !all_back && output.status.success() {
+        if !all_back && undone.iter().all(|undone| undone.is_whole) {
             panic!("seed {seed}: not everything came back, and the exit code is 0:\n{told}");
         }
-        for path in files.keys() {
+        // Of several agents, an undo of one may bring back what another one had made. It goes with
+        // the next undo of that one.
+        let all_left = files.keys().filter(|_| undone.len() == 1);
+        for path in all_left {
             let is_known = self.originals.contains_key(path) || self.touched.contains(path);
-            // A displaced file that the history did not keep waits in its folder for a while.
-            let is_ours = path.contains("(conflict ") || path.contains(".stile-");
-            if !is_known && !is_ours && !is_named(path) {
+            if !is_known && !is_ours(path) && !is_named(path) {
                 fail("was left by the agent and is not named", path);
             }
         }
     }
+
+    /// Takes a whole undo back and makes it again. Both leave the files as they were before.
+    fn there_and_back(&self, seed: u64, before: &Files, undone: &Undone) {
+        let Some(call) = number_of(&undone.told) else { return };
+        let files = || {
+            let mut files = self.files();
+            files.retain(|path, _| !is_ours(path));
+            files
+        };
+        let back = files();
+        let again = self.stile(&["undo", &call, "--yes"]);
+        if again.is_whole {
+            assert_eq!(&files(), before, "seed {seed}: the undo of the undo:\n{}", again.told);
+            let undone = self.undo("agent");
+            assert!(undone.is_whole, "seed {seed}: the second undo:\n{}", undone.told);
+            assert_eq!(files(), back, "seed {seed}: the second undo:\n{}", undone.told);
+        }
+    }
 }
 
-fn collect(folder: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
-    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+/// Returns the number that takes an undo back.
+fn number_of(told: &str) -> Option<String> {
+    let (_, rest) = told.split_once("`stile undo ")?;
+    Some(rest.split('`').next()?.to_owned())
+}
+
+/// A displaced file that the history did not keep waits in its folder for a while.
+fn is_ours(path: &str) -> bool {
+    path.contains("(conflict ") || path.contains(".stile-")
+}
+
+fn hash(text: &str) -> String {
+    ContentHash::digest(text.as_bytes()).to_string()
+}
+
+/// Returns the hash of a folder with all that it holds; null if the agent cannot get it.
+fn tree_hash(client: &mut Http, path: &str) -> Value {
+    let listed = client.tool("file.list", json!({ "path": path, "tree_hash": true }));
+    listed.map_or(Value::Null, |listed| listed["tree_hash"].clone())
+}
+
+fn collect(folder: &Path, prefix: &str, files: &mut Files) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let path = format!("{prefix}{}", entry.file_name().to_str().unwrap());
         let kind = entry.file_type().unwrap();
         if kind.is_dir() {
             collect(&entry.path(), &format!("{path}/"), files);
         } else if kind.is_file() {
-            files.insert(path, std::fs::read_to_string(entry.path()).unwrap());
+            files.insert(path, fs::read_to_string(entry.path()).unwrap());
         }
     }
 }
 
-fn play(seed: u64, limit: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let rig = Rig::below(folder.path(), crate::servers::binary());
+/// Prepares the files of the person.
+fn stage(folder: &Path, seed: u64) -> Stage {
     let mut stage = Stage {
-        rig,
+        rig: Rig::below(folder, crate::servers::binary()),
         chance: Chance::of(seed),
         originals: BTreeMap::new(),
+        modes: BTreeMap::new(),
         touched: BTreeSet::new(),
         moves: Vec::new(),
         serial: 0,
     };
     for name in FILES {
         let (text, file) = (stage.text(), stage.rig.root.join(name));
-        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(file, &text).unwrap();
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, &text).unwrap();
+        let mode = MODES[stage.chance.below(MODES.len())];
+        fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
         stage.originals.insert(name.to_owned(), text);
+        stage.modes.insert(name.to_owned(), mode);
     }
-    let token = stage.rig.token(&["write:/"], &["--client", "agent"]);
-    let start = |rig: &Rig| -> (Server, Http) {
+    stage
+}
+
+fn play(seed: u64, limit: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stage = stage(folder.path(), seed);
+    let tokens = ["agent", "other"].map(|name| stage.rig.token(&["write:/"], &["--client", name]));
+    let start = |rig: &Rig| -> (Server, [Http; 2]) {
         let server = rig.serve(&["--history-bytes", limit]);
-        let client = server.client(&token);
-        (server, client)
+        let clients = [&tokens[0], &tokens[1]].map(|token| server.client(token));
+        (server, clients)
     };
-    let (mut server, mut client) = start(&stage.rig);
-    // Every second game has a person in it.
-    let has_person = stage.chance.happens(50);
+    let (mut server, mut clients) = start(&stage.rig);
+    // Every second game has a person in it, and every third a second agent.
+    let (has_person, has_other) = (stage.chance.happens(50), stage.chance.happens(33));
     for _ in 0..DEEDS {
         if has_person && stage.chance.happens(10) {
             stage.person();
         } else if stage.chance.happens(3) {
             server.kill();
-            (server, client) = start(&stage.rig);
+            (server, clients) = start(&stage.rig);
         } else {
-            stage.agent(&mut client);
+            let who = usize::from(has_other && stage.chance.happens(40));
+            stage.agent(&mut clients[who]);
         }
     }
-    stage.check(seed);
+    let mut before = stage.files();
+    before.retain(|path, _| !is_ours(path));
+    let undone = stage.undo("agent");
+    if has_other {
+        stage.check(seed, &[undone, stage.undo("other")]);
+    } else {
+        let is_whole = undone.is_whole;
+        stage.check(seed, std::slice::from_ref(&undone));
+        // Once nothing is in the way, the same command goes on.
+        stage.clear_obstacles();
+        stage.check(seed, &[stage.undo("agent")]);
+        if is_whole && !has_person {
+            stage.there_and_back(seed, &before, &undone);
+        }
+    }
     server.kill();
 }
 

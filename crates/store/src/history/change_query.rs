@@ -31,8 +31,8 @@ pub type NewestFirst = Vec<PastChange>;
 /// Changes of a client that are not in the history, since there was no room for their rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnrecordedChanges {
-    /// The client that the tokens name.
-    pub client: Option<String>,
+    /// The client that the tokens name, or the user where they name none.
+    pub client: String,
     /// How many changes there were.
     pub changes: u64,
     /// The files of the first of them.
@@ -41,4 +41,12 @@ pub struct UnrecordedChanges {
     pub since: Instant,
     /// When the last of them was made.
     pub until: Instant,
+}
+
+impl UnrecordedChanges {
+    /// Whether no other file was changed. Several changes of one file name the file once, so there
+    /// may be others beyond the last name.
+    pub fn names_all(&self) -> bool {
+        self.changes <= self.paths.len() as u64
+    }
 }

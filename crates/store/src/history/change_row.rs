@@ -59,11 +59,6 @@ impl ChangeRow {
         }
     }
 
-    /// Returns the client that the token of the author names.
-    pub(super) fn client(&self) -> Option<&str> {
-        self.author.client.as_deref()
-    }
-
     /// Returns the bytes that the row takes in the history.
     pub(super) fn bytes(&self) -> u64 {
         let paths = self.path.len() + self.destination.as_ref().map_or(0, String::len);

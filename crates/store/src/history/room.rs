@@ -362,7 +362,7 @@ impl<'t> RoomMaker<'t> {
             .execute(params![
                 row.space,
                 row.share,
-                row.client(),
+                row.author.name(),
                 now().0,
                 row.path,
                 MOST_NAMED.0,

@@ -92,7 +92,8 @@ CREATE TABLE reservations (
 CREATE TABLE unrecorded (
     space INTEGER NOT NULL,
     share TEXT NOT NULL,
-    client TEXT,
+    -- The client, or the user where the token names none.
+    client TEXT NOT NULL,
     changes INTEGER NOT NULL,
     -- The files of the first of them, as a JSON array.
     paths TEXT NOT NULL,

@@ -8,6 +8,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChangeKind};
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
+use stile_domain::records::instant::Instant;
 
 use super::*;
 
@@ -343,6 +344,19 @@ fn a_change_that_must_be_kept_is_refused_only_for_the_client_over_its_share() {
 }
 
 #[test]
+fn a_change_in_the_very_microsecond_is_since_then() {
+    let rig = Rig::new();
+    rig.replace("/a", b"1", b"2");
+    let last = rig.replace("/a", b"2", b"3");
+    let at = rig.history.changes(&ChangeQuery::default()).unwrap()[0].at;
+    let since = |micros| {
+        let since = Some(Instant(at.0 + micros));
+        rig.numbers(&ChangeQuery { since, ..ChangeQuery::default() })
+    };
+    assert_eq!((since(0), since(1)), (vec![last.0], vec![]));
+}
+
+#[test]
 fn changes_that_have_no_room_for_a_row_are_counted() {
     let rig = Rig::with(HistoryLimits { days: 30, bytes: 4_000 });
     let call = Call::new(Author { client: Some("greedy".to_owned()), ..author("ann") });
@@ -355,11 +369,15 @@ fn changes_that_have_no_room_for_a_row_are_counted() {
     let removed = keep_as(&rig.history, &call, "/precious", [Some(b"only copy"), None]).unwrap();
     assert!(removed.lacks.is_none());
     let [unrecorded] = rig.history.unrecorded().unwrap().try_into().unwrap();
-    assert_eq!(
-        (unrecorded.client.as_deref(), unrecorded.changes),
-        (Some("greedy"), 20 - recorded as u64)
-    );
+    assert_eq!((unrecorded.client.as_str(), unrecorded.changes), ("greedy", 20 - recorded as u64));
     assert_eq!(unrecorded.paths.last(), Some(&path("/19")));
+    // A token that names no client is known by its user.
+    for number in 20..40 {
+        let call = Call::new(author("ann"));
+        let _ = keep_as(&rig.history, &call, &format!("/{number}"), [None, Some(b"x")]);
+    }
+    let [_, of_user] = rig.history.unrecorded().unwrap().try_into().unwrap();
+    assert_eq!(of_user.client, "ann");
     assert!(rig.used() <= 4_000);
 }
 

@@ -28,6 +28,8 @@ const SCHEMA: &str = "
         file TEXT PRIMARY KEY NOT NULL,
         lines INTEGER NOT NULL,
         chain BLOB NOT NULL,
+        -- 0 for a file that lines may be added to, 1 for one that was removed for its age, 2 for
+        -- one that is finished.
         retired INTEGER NOT NULL DEFAULT 0,
         removed INTEGER NOT NULL DEFAULT 0,
         mac BLOB NOT NULL
@@ -50,8 +52,8 @@ pub(super) struct Anchor {
     pub(super) lines: u64,
     /// The chain value of the last of them.
     pub(super) head: ContentHash,
-    /// Whether the file was removed because it was older than the owner keeps lines.
-    pub(super) retired: bool,
+    /// Whether lines may still be added to the file.
+    pub(super) phase: FilePhase,
     /// How many of its lines the owner removed.
     pub(super) removed: u64,
 }
@@ -59,14 +61,48 @@ pub(super) struct Anchor {
 impl Anchor {
     pub(super) fn new(file: &str, chain: &JournalChain) -> Self {
         let file = file.to_owned();
-        Self { file, lines: chain.lines(), head: chain.head(), retired: false, removed: 0 }
+        Self { file, lines: chain.lines(), head: chain.head(), phase: FilePhase::Open, removed: 0 }
     }
 
     /// Returns the text that the code of the anchor binds. The name is last, since it alone can
     /// have any bytes.
     fn text(&self) -> String {
-        let Self { file, lines, head, retired, removed } = self;
-        format!("stile anchor 1\n{lines}\n{head}\n{retired}\n{removed}\n{file}")
+        let Self { file, lines, head, phase, removed } = self;
+        let phase = match phase {
+            FilePhase::Open => "false",
+            FilePhase::Retired => "true",
+            FilePhase::Finished => "finished",
+        };
+        format!("stile anchor 1\n{lines}\n{head}\n{phase}\n{removed}\n{file}")
+    }
+}
+
+/// How far the life of a file has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FilePhase {
+    /// A process may add lines to the file.
+    Open,
+    /// The file was removed, since it was older than the owner keeps lines.
+    Retired,
+    /// The file has all its lines: no process adds any.
+    Finished,
+}
+
+impl FilePhase {
+    fn to_column(self) -> i64 {
+        match self {
+            Self::Open => 0,
+            Self::Retired => 1,
+            Self::Finished => 2,
+        }
+    }
+
+    fn of_column(column: i64) -> Self {
+        match column {
+            0 => Self::Open,
+            2 => Self::Finished,
+            _ => Self::Retired,
+        }
     }
 }
 
@@ -189,8 +225,8 @@ impl Anchors {
         }
     }
 
-    /// Records how far files have come, durably. An anchor that is not bound to the key stays as it
-    /// is, so that it is found.
+    /// Records how far files have come, durably, and which of them are finished. An anchor that is
+    /// not bound to the key stays as it is, so that it is found. So does that of a finished file.
     pub(super) fn record(&mut self, anchors: &[Anchor]) -> rusqlite::Result<()> {
         let key = &self.key;
         let transaction =
@@ -204,9 +240,10 @@ impl Anchors {
                         write_ledger(&transaction, key, ledger)?;
                     }
                 }
-                Found::Bound(known) if known.lines < new.lines => {
-                    let Anchor { retired, removed, .. } = known;
-                    write(&transaction, key, &Anchor { retired, removed, ..new.clone() })?;
+                Found::Bound(Anchor { lines, phase: FilePhase::Open, removed, .. })
+                    if lines < new.lines || new.phase != FilePhase::Open =>
+                {
+                    write(&transaction, key, &Anchor { removed, ..new.clone() })?;
                 }
                 Found::Bound(_) | Found::Forged => {}
             }
@@ -214,23 +251,34 @@ impl Anchors {
         transaction.commit()
     }
 
-    /// Records that a file is about to be removed because of its age.
-    pub(super) fn retire(&mut self, file: &str) -> rusqlite::Result<()> {
-        self.change(file, |known| Anchor { retired: true, ..known })
+    /// Records that a file is about to be removed because of its age. Returns whether the file has
+    /// an anchor that is bound to the key; of any other nothing is recorded.
+    pub(super) fn retire(&mut self, file: &str) -> rusqlite::Result<bool> {
+        self.change(file, |known| Anchor { phase: FilePhase::Retired, ..known })
+    }
+
+    /// Returns the anchors of the files to which lines may still be added.
+    pub(super) fn unfinished(&self) -> rusqlite::Result<Vec<Anchor>> {
+        let mut query = self.connection.prepare(&format!("{SELECT} WHERE retired = 0"))?;
+        let rows = query.query_map([], |row| Ok((anchor(row)?, row.get::<_, Vec<u8>>(5)?)))?;
+        let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        let bound = rows.into_iter().filter(|(anchor, mac)| self.key.verifies(&anchor.text(), mac));
+        Ok(bound.map(|(anchor, _)| anchor).collect())
     }
 
     /// Records that the owner removes lines of a file, of which `lines` are then removed in all.
     pub(super) fn set_removed(&mut self, file: &str, lines: u64) -> rusqlite::Result<()> {
-        self.change(file, |known| Anchor { removed: known.removed.max(lines), ..known })
+        self.change(file, |known| Anchor { removed: known.removed.max(lines), ..known }).map(drop)
     }
 
-    fn change(&mut self, file: &str, to: impl FnOnce(Anchor) -> Anchor) -> rusqlite::Result<()> {
+    /// Changes an anchor that is bound to the key. Returns whether there is one.
+    fn change(&mut self, file: &str, to: impl FnOnce(Anchor) -> Anchor) -> rusqlite::Result<bool> {
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        if let Found::Bound(known) = find(&transaction, &self.key, file)? {
-            write(&transaction, &self.key, &to(known))?;
-        }
-        transaction.commit()
+        let Found::Bound(known) = find(&transaction, &self.key, file)? else { return Ok(false) };
+        write(&transaction, &self.key, &to(known))?;
+        transaction.commit()?;
+        Ok(true)
     }
 }
 
@@ -312,14 +360,14 @@ fn find(connection: &Connection, key: &AnchorKey, file: &str) -> rusqlite::Resul
 }
 
 fn write(connection: &Connection, key: &AnchorKey, anchor: &Anchor) -> rusqlite::Result<()> {
-    let Anchor { file, lines, head, retired, removed } = anchor;
-    let (lines, removed) = (to_column(*lines), to_column(*removed));
+    let Anchor { file, lines, head, phase, removed } = anchor;
+    let (lines, phase, removed) = (to_column(*lines), phase.to_column(), to_column(*removed));
     connection
         .prepare_cached(
             "INSERT OR REPLACE INTO anchors (file, lines, chain, retired, removed, mac) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
-        .execute(params![file, lines, head.as_bytes(), retired, removed, key.mac(&anchor.text())])
+        .execute(params![file, lines, head.as_bytes(), phase, removed, key.mac(&anchor.text())])
         .map(drop)
 }
 
@@ -350,7 +398,7 @@ fn anchor(row: &Row<'_>) -> rusqlite::Result<Anchor> {
         file: row.get(0)?,
         lines: from_column(row.get(1)?),
         head: ContentHash::from_bytes(head),
-        retired: row.get(3)?,
+        phase: FilePhase::of_column(row.get(3)?),
         removed: from_column(row.get(4)?),
     })
 }

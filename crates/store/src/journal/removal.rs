@@ -24,7 +24,7 @@ pub struct RemovedLines {
     pub lines: u64,
     /// In how many files.
     pub files: usize,
-    /// How many lines stay, since they are of an older version, which gave them no chain value.
+    /// How many lines stay, since they have no chain value: this program did not write them.
     pub unchained: u64,
 }
 

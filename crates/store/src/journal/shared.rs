@@ -15,7 +15,7 @@ use stile_domain::journal_chain::JournalChain;
 use stile_domain::records::instant::Instant;
 use tokio_postgres::Row;
 
-use super::anchors::Anchor;
+use super::anchors::{Anchor, FilePhase};
 use super::timestamp::timestamp;
 use crate::postgresql::{Database, PgConnection, PgError, params};
 
@@ -57,9 +57,9 @@ pub(super) struct CopiedFile {
 impl CopiedFile {
     /// Returns how far the file had come, if its lines have a chain.
     pub(super) fn anchor(&self) -> Option<Anchor> {
-        let Self { file, lines, retired, removed, .. } = self;
-        let (file, lines, retired, removed) = (file.clone(), *lines, *retired, *removed);
-        self.head.map(|head| Anchor { file, lines, head, retired, removed })
+        let (file, lines, removed) = (self.file.clone(), self.lines, self.removed);
+        let phase = if self.retired { FilePhase::Retired } else { FilePhase::Open };
+        self.head.map(|head| Anchor { file, lines, head, phase, removed })
     }
 }
 

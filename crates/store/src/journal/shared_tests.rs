@@ -1,11 +1,11 @@
 //! Tests of the journal of all servers: one place has their lines, whatever happens to a server or
 //! to the database.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
+use super::verify_tests::old_file;
 use super::*;
 use crate::postgresql::Database;
 
@@ -183,16 +183,9 @@ fn lines_wait_in_their_files_while_the_database_is_gone() {
     let Some(postgres) = PostgresServer::own(test) else { return };
     let database = postgres.database();
     let server = Server::new(&database);
-    let journal = server.open(Some(Duration::from_secs(60)));
-    append(&journal, &["a"]);
     postgres.stop();
-    append(&journal, &["b"]);
-    drop(journal);
     // Old enough to be removed, and not copied.
-    for path in server.files() {
-        let then = crate::clock::wall_clock() - Duration::from_secs(3_600);
-        File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
-    }
+    old_file(&server.state(), Duration::from_secs(3_600), &["a", "b"]);
     drop(server.open(Some(Duration::from_secs(60))));
     assert_eq!(server.files().len(), 1);
     assert_eq!(read_all(&server.state()).unwrap().lines.len(), 2);
@@ -254,4 +247,18 @@ fn a_removed_line_is_gone_from_the_database_and_from_the_files_of_each_server() 
         assert_eq!(verify::verify(&server.state(), &mut |_| {}).unwrap().faults, []);
         assert!(server.faults().is_empty());
     }
+}
+
+#[test]
+fn a_file_without_a_chain_that_a_server_copied_is_an_alarm_for_all() {
+    let test = "a_file_without_a_chain_that_a_server_copied_is_an_alarm_for_all";
+    let Some(database) = database(test) else { return };
+    let (one, other) = (Server::new(&database), Server::new(&database));
+    one.write(&["a"]);
+    assert!(other.faults().is_empty());
+    let line = "{\"at\":\"2026-01-01T00:00:00.000000Z\",\"tool\":\"forged\",\"outcome\":\"ok\"}\n";
+    std::fs::write(one.files()[0].with_file_name("x.jsonl"), line).unwrap();
+    one.write(&["b"]);
+    assert_eq!(other.tools(), ["forged", "a", "b"]);
+    assert_eq!(other.faults(), [FaultKind::Foreign]);
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use stile_domain::hash::ContentHash;
 use stile_domain::journal_chain::{BrokenLink, JournalChain};
 
-use super::anchors::{self, Anchor, Anchors, AnchorsFault};
+use super::anchors::{self, Anchor, Anchors, AnchorsFault, FilePhase};
 use super::reading::journal_files;
 use super::shared::{SharedJournal, SharedLine};
 use crate::state::StateDir;
@@ -20,8 +20,6 @@ pub struct Verification {
     pub files: usize,
     /// How many lines of them belong to an intact chain.
     pub lines: u64,
-    /// How many lines an older version wrote, which gave them no chain.
-    pub unchained: u64,
     /// How many lines the owner removed, which left their number and their hash.
     pub removed: u64,
     /// How many files were removed because of their age.
@@ -55,6 +53,12 @@ pub enum FaultKind {
         /// How many lines are missing at least.
         missing: u64,
     },
+    /// Lines form a chain with those of a finished file, to which its process added no more.
+    #[error("{added} lines were added after the file was finished")]
+    Added {
+        /// How many lines were added.
+        added: u64,
+    },
     /// The lines form a chain, but another one than the database of anchors knows.
     #[error("the file was written anew: its lines up to here are not those that were synced")]
     Rewritten,
@@ -64,6 +68,9 @@ pub enum FaultKind {
         /// How many lines the file had at least.
         lines: u64,
     },
+    /// The lines form no chain, and the database of anchors does not know the file.
+    #[error("the file has no chain, so it was put there by somebody")]
+    Foreign,
     /// The lines form a chain, and the database of anchors, which knows each file from before its
     /// first line, does not know the file.
     #[error("the file has no anchor: it was put there, or its anchor was removed")]
@@ -119,7 +126,7 @@ pub(super) fn verify(state: &StateDir, on_read: &mut dyn FnMut(u64)) -> io::Resu
 }
 
 /// Verifies the newest files of the journal, at most `max_bytes` of them, and of all others only
-/// whether they are missing.
+/// whether they are missing and whether they have anchors.
 ///
 /// # Errors
 /// The error of the file system or of the database of anchors.
@@ -196,6 +203,10 @@ fn verify_files(
         let anchor = anchors.remove(&name);
         if at < oldest {
             result.unread += 1;
+            if anchor.is_none() && !found.forged.contains(&name) && file_bytes(path) > 0 {
+                let kind = FaultKind::Unanchored;
+                result.faults.push(JournalFault { file: name, line: None, kind });
+            }
             continue;
         }
         // A file with a fault of its own already needs no second one.
@@ -211,7 +222,7 @@ fn verify_files(
         }
     }
     for (file, anchor) in anchors {
-        if anchor.retired {
+        if anchor.phase == FilePhase::Retired {
             result.retired += 1;
         } else if anchor.lines > 0 {
             let kind = FaultKind::FileMissing { lines: anchor.lines };
@@ -290,7 +301,7 @@ fn verify_lines(
 ) -> io::Result<()> {
     result.files += 1;
     let mut chain = JournalChain::of_file(name);
-    let (mut number, mut unchained, mut removed) = (0, 0, 0);
+    let (mut number, mut removed) = (0, 0);
     let fault = loop {
         let Some(line) = next_line()? else { break end_fault(&chain, removed, known) };
         on_read(line.len() as u64 + 1);
@@ -303,16 +314,14 @@ fn verify_lines(
                     break Some((chain.lines(), FaultKind::Rewritten));
                 }
             }
-            // Files of older versions have no chain at all.
             Err(BrokenLink::Unchained) if chain.lines() == 0 && known.last.is_none() => {
-                unchained += 1
+                break Some((number, FaultKind::Foreign));
             }
             Err(broken) => break Some((number, FaultKind::Line(broken))),
         }
     };
     result.lines += chain.lines() - removed;
     result.removed += removed;
-    result.unchained += unchained;
     if let Some((line, kind)) = fault {
         result.faults.push(JournalFault { file: name.to_owned(), line: Some(line), kind });
     }
@@ -328,6 +337,10 @@ fn end_fault(chain: &JournalChain, removed: u64, known: Known<'_>) -> Option<(u6
     let missing = anchor.lines.saturating_sub(chain.lines());
     if missing > 0 {
         return Some((chain.lines(), FaultKind::CutOff { missing }));
+    }
+    let added = chain.lines().saturating_sub(anchor.lines);
+    if added > 0 && anchor.phase != FilePhase::Open {
+        return Some((anchor.lines + 1, FaultKind::Added { added }));
     }
     let expected = anchor.removed.max(known.earlier.map_or(0, |earlier| earlier.removed));
     let kind = FaultKind::Removed { found: removed, known: expected };

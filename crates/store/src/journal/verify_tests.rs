@@ -42,7 +42,7 @@ fn after(change: impl FnOnce(&mut Vec<String>)) -> Vec<(Option<u64>, FaultKind)>
 fn a_journal_that_nobody_changed_verifies() {
     let (_folder, state, _file) = ten_lines();
     let found = verify_all(&state).unwrap();
-    assert_eq!((found.files, found.lines, found.unchained, found.faults), (1, 10, 0, vec![]));
+    assert_eq!((found.files, found.lines, found.faults), (1, 10, vec![]));
 }
 
 #[test]
@@ -92,13 +92,40 @@ fn a_file_that_was_removed_or_renamed_is_missing() {
 }
 
 #[test]
-fn lines_of_an_older_version_are_counted_apart() {
-    let (_folder, state, file) = ten_lines();
-    let old = file.with_file_name("20200101T000000.000000Z-1-a.jsonl");
-    std::fs::write(&old, "{\"at\":\"\",\"tool\":\"text.read\",\"outcome\":\"ok\"}\n").unwrap();
-    let found = verify_all(&state).unwrap();
-    assert_eq!((found.files, found.lines, found.unchained), (2, 10, 1));
-    assert_eq!(found.faults, []);
+fn a_file_without_a_chain_is_an_alarm_whatever_its_name_and_its_age() {
+    let line = "{\"at\":\"\",\"tool\":\"text.read\",\"outcome\":\"ok\"}\n";
+    let names =
+        ["20200101T000000.000000Z-1-a.jsonl", "29990101T000000.000000Z-1-a.jsonl", "x.jsonl"];
+    for name in names {
+        let (_folder, state, file) = ten_lines();
+        std::fs::write(file.with_file_name(name), line).unwrap();
+        assert_eq!(read_all(&state).unwrap().lines.len(), 11, "the reader takes it");
+        let alarm = |place| JournalFault {
+            file: name.to_owned(),
+            line: Some(place),
+            kind: FaultKind::Foreign,
+        };
+        let found = verify_all(&state).unwrap();
+        assert_eq!((found.files, found.lines, found.faults), (2, 10, vec![alarm(1)]));
+        // A later start does not take it for its own.
+        let journal = Journal::open(&state).unwrap();
+        journal.append(line_of_tool("later")).unwrap();
+        drop(journal);
+        assert_eq!(verify_all(&state).unwrap().faults, [alarm(1)]);
+        // A look at the newest files alone reads no old one, and finds that it has no anchor.
+        let [fault] = verify_newest(&state, 0).unwrap().faults.try_into().unwrap();
+        assert_eq!((fault.file.as_str(), fault.kind), (name, FaultKind::Unanchored));
+    }
+}
+
+#[test]
+fn a_line_without_a_chain_value_is_found_before_and_after_lines_with_one() {
+    use stile_domain::journal_chain::BrokenLink::Unchained;
+    let line = "{\"at\":\"\",\"tool\":\"forged\",\"outcome\":\"ok\"}\n".to_owned();
+    for (at, place) in [(0, 1), (10, 11)] {
+        let found = after(|lines| lines.insert(at, line.clone()));
+        assert_eq!(found, [(Some(place), FaultKind::Line(Unchained))]);
+    }
 }
 
 #[test]
@@ -106,7 +133,7 @@ fn lines_from_before_calls_had_numbers_verify_beside_lines_with_them() {
     let (_folder, state, file) = ten_lines();
     // As a version that gave lines no `call` wrote the file, and its database.
     let name = "20200101T000000.000000Z-1-a.jsonl";
-    make_old(&state);
+    make_anchors_old(&state);
     std::fs::write(
         file.with_file_name(name),
         "{\"at\":\"2020-01-01T00:00:00.000000Z\",\"subject\":\"ann\",\"client\":\"cursor\",\
@@ -119,35 +146,123 @@ fn lines_from_before_calls_had_numbers_verify_beside_lines_with_them() {
     journal.append(JournalLine { call, ..JournalLine::default() }).unwrap();
     drop(journal);
     let found = verify_all(&state).unwrap();
-    assert_eq!((found.lines, found.unchained, found.faults), (12, 0, vec![]));
+    assert_eq!((found.lines, found.faults), (12, vec![]));
     let lines = read_all(&state).unwrap().lines;
     assert_eq!((lines[0].call, lines[0].changed_lines), (None, Some(3)));
     assert_eq!(lines[11].call, call);
 }
 
+/// Writes a file as a process began it `age` ago, with a line of now for each tool.
+pub(super) fn old_file(state: &StateDir, age: Duration, tools: &[&str]) -> PathBuf {
+    let begun = Instant(now().0 - i64::try_from(age.as_micros()).unwrap());
+    let name = format!("{}-1-a.{EXTENSION}", time_in_name(begun));
+    let path = state.path().join(FOLDER).join(&name);
+    let (mut chain, mut text) = (JournalChain::of_file(&name), Vec::new());
+    for tool in tools {
+        let line = JournalLine { at: timestamp(now()), ..line_of_tool(tool) };
+        let (next, line) = chain.append(&serde_json::to_vec(&line).unwrap());
+        chain = next;
+        text.extend([&line[..], b"\n"].concat());
+    }
+    let mut anchors = Anchors::open(state.path(), Vec::new).unwrap();
+    anchors.record(&[Anchor::new(&name, &chain)]).unwrap();
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, text).unwrap();
+    make_old(&path, age);
+    path
+}
+
+/// Gives a file the time of its last change so long ago.
+fn make_old(path: &Path, age: Duration) {
+    let times = FileTimes::new().set_modified(wall_clock() - age);
+    File::options().write(true).open(path).unwrap().set_times(times).unwrap();
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 #[test]
 fn files_are_removed_for_their_age_and_that_is_no_fault() {
-    let (_folder, state, file) = ten_lines();
-    let age = |days: u64| {
-        let times = FileTimes::new();
-        let then = wall_clock() - Duration::from_secs(days * 24 * 60 * 60);
-        File::options()
-            .write(true)
-            .open(&file)
-            .unwrap()
-            .set_times(times.set_modified(then))
-            .unwrap();
-    };
-    let keep = Some(Duration::from_secs(30 * 24 * 60 * 60));
-    let options = JournalOptions { keep, shared: None };
-    age(29);
+    let (_folder, state, young) = ten_lines();
+    let [kept, gone] = [29, 31].map(|days| old_file(&state, days * DAY, &["a"]));
+    let options = JournalOptions { keep: Some(30 * DAY), shared: None };
     drop(Journal::open_as(&state, options.clone()).unwrap());
-    assert!(file.exists());
-    age(31);
-    drop(Journal::open_as(&state, options).unwrap());
-    assert!(!file.exists());
+    assert!(kept.exists() && !gone.exists());
     let found = verify_all(&state).unwrap();
-    assert_eq!((found.retired, found.faults), (1, vec![]));
+    assert_eq!((found.files, found.retired, found.faults), (2, 1, vec![]));
+    // Nobody has a file removed by making it look old.
+    make_old(&young, 100 * DAY);
+    drop(Journal::open_as(&state, options).unwrap());
+    assert!(young.exists());
+}
+
+#[test]
+fn a_file_that_somebody_put_there_is_not_removed_for_its_age() {
+    let (_folder, state, file) = ten_lines();
+    let put = file.with_file_name("20200101T000000.000000Z-1-a.jsonl");
+    std::fs::write(&put, "{\"at\":\"\",\"tool\":\"text.read\",\"outcome\":\"ok\"}\n").unwrap();
+    make_old(&put, 100 * DAY);
+    let options = JournalOptions { keep: Some(30 * DAY), shared: None };
+    drop(Journal::open_as(&state, options).unwrap());
+    assert_eq!(verify_all(&state).unwrap().faults[0].kind, FaultKind::Foreign);
+}
+
+/// Returns what a file would be with one more line, which goes on with its chain.
+fn with_forged_line(file: &Path) -> Vec<u8> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let chain = JournalChain::stated_by(text.lines().last().unwrap().as_bytes()).unwrap();
+    let (_, line) = chain.append(b"{\"at\":\"\",\"tool\":\"forged\",\"outcome\":\"ok\"}");
+    [text.as_bytes(), &line, b"\n"].concat()
+}
+
+#[test]
+fn a_line_that_somebody_adds_to_a_finished_file_is_found() {
+    let added = after_change(|_, file| std::fs::write(file, with_forged_line(file)).unwrap());
+    assert_eq!(added, [vec![FaultKind::Added { added: 1 }], vec![FaultKind::Added { added: 1 }]]);
+    // A file that is followed by another one is finished, too.
+    let (_folder, state, _) = ten_lines();
+    let journal = Journal::open(&state).unwrap();
+    journal.append(line_of_tool("a")).unwrap();
+    let full = journal_files(&state).unwrap().remove(1);
+    journal.shared.lock().current.as_mut().unwrap().begun = Instant(0);
+    journal.append(line_of_tool("b")).unwrap();
+    journal.sync();
+    std::fs::write(&full, with_forged_line(&full)).unwrap();
+    assert_eq!(verify_all(&state).unwrap().faults[0].kind, FaultKind::Added { added: 1 });
+}
+
+#[test]
+fn the_file_of_a_killed_process_is_finished_at_the_next_start_and_that_of_a_living_one_is_not() {
+    let (folder, state, _) = ten_lines();
+    let living = Journal::open(&state).unwrap();
+    living.append(line_of_tool("a")).unwrap();
+    living.sync();
+    // What a kill leaves is what is there at this moment, without the lock of the process.
+    let killed = StateDir::open(&folder.path().join("killed")).unwrap();
+    std::fs::create_dir(killed.path().join(FOLDER)).unwrap();
+    for place in ["", FOLDER] {
+        for entry in std::fs::read_dir(state.path().join(place)).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_file() {
+                let to = killed.path().join(place).join(entry.file_name());
+                std::fs::copy(entry.path(), to).unwrap();
+            }
+        }
+    }
+    for (state, is_finished) in [(&killed, true), (&state, false)] {
+        let later = Journal::open(state).unwrap();
+        later.append(line_of_tool("b")).unwrap();
+        drop(later);
+        let file = &journal_files(state).unwrap()[1];
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let unfinished = Anchors::open(state.path(), Vec::new).unwrap().unfinished().unwrap();
+        assert_eq!(unfinished.iter().any(|anchor| anchor.file == name), !is_finished, "{name}");
+    }
+    let file = &journal_files(&killed).unwrap()[1];
+    std::fs::write(file, with_forged_line(file)).unwrap();
+    assert_eq!(verify_all(&killed).unwrap().faults[0].kind, FaultKind::Added { added: 1 });
+    living.append(line_of_tool("c")).unwrap();
+    drop(living);
+    let found = verify_all(&state).unwrap();
+    assert_eq!((found.lines, found.faults), (13, vec![]));
 }
 
 #[test]
@@ -209,7 +324,7 @@ fn the_newest_files_are_verified_up_to_a_bound_and_missing_ones_are_found_beyond
 }
 
 /// Makes the database of anchors as the version before this one left it.
-fn make_old(state: &StateDir) {
+fn make_anchors_old(state: &StateDir) {
     std::fs::remove_file(state.path().join(anchor_key::NAME)).unwrap();
     let database = rusqlite::Connection::open(state.path().join(NAME)).unwrap();
     database
@@ -340,16 +455,16 @@ fn lines_that_the_owner_did_not_remove_are_found_missing() {
 
 #[test]
 fn a_state_of_the_version_before_goes_on_with_a_key() {
-    let old = after_change(|state, _| make_old(state));
+    let old = after_change(|state, _| make_anchors_old(state));
     assert_eq!(old, [vec![], vec![]]);
     // A file that the version before had not anchored yet when it was killed.
     let young = after_change(|state, _| {
-        make_old(state);
+        make_anchors_old(state);
         change_database(state, "DELETE FROM anchors");
     });
     assert_eq!(young, [vec![FaultKind::Unanchored], vec![]]);
     let (_folder, state, file) = ten_lines();
-    make_old(&state);
+    make_anchors_old(&state);
     cut_half(&file);
     drop(Journal::open(&state).unwrap());
     assert_eq!(verify_all(&state).unwrap().faults[0].kind, FaultKind::CutOff { missing: 5 });

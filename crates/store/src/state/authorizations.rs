@@ -17,6 +17,8 @@ use super::tokens::{TokenRecord, TokenStore, insert_token};
 
 /// The used refresh tokens that a family keeps, so that the use of a copy of one ends the family.
 const KEPT_SPENT: i64 = 32;
+/// When a refresh token was used that was closed since another one of its fork was used.
+const CLOSED: i64 = i64::MIN;
 
 /// A code ends this long after it was issued, in seconds.
 pub const CODE_SECONDS: i64 = 60;
@@ -93,6 +95,9 @@ pub struct SpentCode {
 pub enum RefreshSpent {
     /// The token was good; its successor is recorded.
     Now(Box<AuthorizationRecord>),
+    /// The token was good, its successor is recorded, and another token had been made from the same
+    /// one. That one is of no use any more, and all access tokens so far have ended.
+    Forked(Box<AuthorizationRecord>),
     /// The token was used before, too long ago. Its authorization is now ended.
     Replayed,
     /// The token is unknown, or its authorization has ended or is another client's.
@@ -195,7 +200,9 @@ impl TokenStore {
     /// Spends a refresh token of a client and records its successor, durably. Ends the family if
     /// two parties have its tokens: the token was used more than [`REFRESH_GRACE_SECONDS`] ago, or
     /// one made from it was used since, or another one that was made from the same token was used.
-    /// `now` is in UTC seconds.
+    /// If there is such another one and it was not used, an answer may just have got lost. So the
+    /// family goes on with this token alone: all access tokens so far end now, and the use of the
+    /// other one will end the family. `now` is in UTC seconds.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.
@@ -226,9 +233,9 @@ impl TokenStore {
             let (spent, parent): (Option<i64>, Option<SecretDigest>) = (spent, parent);
             // A clock that was set back far is no grace.
             let is_late = |spent: i64| now.abs_diff(spent) > REFRESH_GRACE_SECONDS.unsigned_abs();
-            let is_forked = has_spent_child(tables, token, token)?
+            let is_forked = has_spent_child(tables, &id, token, token)?
                 || match parent {
-                    Some(parent) => has_spent_child(tables, &parent, token)?,
+                    Some(parent) => has_spent_child(tables, &id, &parent, token)?,
                     None => false,
                 };
             if spent.is_some_and(is_late) || is_forked {
@@ -241,7 +248,12 @@ impl TokenStore {
             )?;
             insert_refresh(tables, successor, &id, Some(token), now)?;
             drop_old_refresh_tokens(tables, &id)?;
-            Ok(RefreshSpent::Now(Box::new(authorization)))
+            let closed = parent.map_or(Ok(0), |parent| close_fork(tables, &id, &parent, token))?;
+            if closed == 0 {
+                return Ok(RefreshSpent::Now(Box::new(authorization)));
+            }
+            end_access_tokens(tables, &id, now)?;
+            Ok(RefreshSpent::Forked(Box::new(authorization)))
         })
     }
 
@@ -460,15 +472,32 @@ fn insert_refresh(
         .map(drop)
 }
 
-/// Returns whether a token that was made from `parent` was used, `except` left aside.
+/// Returns whether a token of a family that was made from `parent` was used, `except` left aside.
 fn has_spent_child(
     tables: Tables<'_>,
+    id: &str,
     parent: &SecretDigest,
     except: &SecretDigest,
 ) -> Result<bool, TableError> {
-    let one = "SELECT 1 FROM refresh_tokens \
-               WHERE parent = ?1 AND digest <> ?2 AND spent IS NOT NULL LIMIT 1";
-    Ok(tables.first(one, values![parent, except], |row| row.get::<i64>(0))?.is_some())
+    let one = "SELECT 1 FROM refresh_tokens WHERE \"authorization\" = ?1 AND parent = ?2 \
+               AND digest <> ?3 AND spent IS NOT NULL AND spent <> ?4 LIMIT 1";
+    let found = tables.first(one, values![id, parent, except, CLOSED], |row| row.get::<i64>(0))?;
+    Ok(found.is_some())
+}
+
+/// Closes the unused tokens of a family that were made from `parent`, `used` left aside. Returns
+/// how many there were.
+fn close_fork(
+    tables: Tables<'_>,
+    id: &str,
+    parent: &SecretDigest,
+    used: &SecretDigest,
+) -> Result<usize, TableError> {
+    tables.execute(
+        "UPDATE refresh_tokens SET spent = ?4 WHERE \"authorization\" = ?1 AND parent = ?2 \
+         AND digest <> ?3 AND spent IS NULL",
+        values![id, parent, used, CLOSED],
+    )
 }
 
 /// Drops the refresh tokens of a family that are older than the [`KEPT_SPENT`] that were used last.
@@ -530,12 +559,18 @@ fn end(tables: Tables<'_>, id: &str, now: i64) -> Result<(), TableError> {
     )?;
     end_sessions_of(tables, id)?;
     tables.execute("DELETE FROM refresh_tokens WHERE \"authorization\" = ?1", values![id])?;
-    tables.execute(
-        "UPDATE tokens SET revoked = ?2 WHERE revoked IS NULL AND jti IN \
-         (SELECT jti FROM authorization_tokens WHERE \"authorization\" = ?1)",
-        values![id, now],
-    )?;
-    Ok(())
+    end_access_tokens(tables, id, now)
+}
+
+/// Ends the access tokens that were issued from an authorization so far.
+fn end_access_tokens(tables: Tables<'_>, id: &str, now: i64) -> Result<(), TableError> {
+    tables
+        .execute(
+            "UPDATE tokens SET revoked = ?2 WHERE revoked IS NULL AND jti IN \
+             (SELECT jti FROM authorization_tokens WHERE \"authorization\" = ?1)",
+            values![id, now],
+        )
+        .map(drop)
 }
 
 fn authorization_of(row: &TableRow) -> Result<AuthorizationRecord, TableError> {

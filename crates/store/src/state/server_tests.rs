@@ -313,6 +313,30 @@ fn refreshes_of_unrelated_people_are_never_in_each_others_way() {
 }
 
 #[test]
+fn a_fork_of_a_family_is_closed_at_its_next_use_on_any_server() {
+    let test = "a_fork_of_a_family_is_closed_at_its_next_use_on_any_server";
+    let Some((_database, [one, other])) = two_servers(test) else { return };
+    let digest = successor_of;
+    let code = NewCode { digest: digest("code"), redirect: None, challenge: "challenge" };
+    let new = AuthorizationRecord { expires: 100_000, ..authorization("id", "editor", 100) };
+    one.authorize(&new, &client("editor", "Editor", 100), &code).unwrap();
+    one.record_refresh(&digest("10"), "id", 100).unwrap();
+    for (store, branch) in [(&one, "11"), (&other, "12")] {
+        let spent = store.spend_refresh(&digest("10"), "editor", &digest(branch), 101).unwrap();
+        assert!(matches!(spent, RefreshSpent::Now(_)), "{spent:?}");
+        let issued = store.record_of_authorization(&token(branch, "editor", 101), "id").unwrap();
+        assert_eq!(issued, Issued::Valid);
+    }
+    let spent = one.spend_refresh(&digest("11"), "editor", &digest("13"), 4_000).unwrap();
+    assert!(matches!(spent, RefreshSpent::Forked(_)), "{spent:?}");
+    assert!(!other.is_live("11").unwrap() && !other.is_live("12").unwrap());
+    let replayed = other.spend_refresh(&digest("12"), "editor", &digest("14"), 4_001).unwrap();
+    assert_eq!(replayed, RefreshSpent::Replayed);
+    let ended = one.spend_refresh(&digest("13"), "editor", &digest("15"), 4_002).unwrap();
+    assert_eq!(ended, RefreshSpent::Never);
+}
+
+#[test]
 fn a_revocation_on_one_server_counts_on_the_other_at_once() {
     let test = "a_revocation_on_one_server_counts_on_the_other_at_once";
     let Some((_database, [one, other])) = two_servers(test) else { return };

@@ -147,7 +147,7 @@ fn a_refresh_token_is_forgiven_within_its_grace_and_ends_its_family_after() {
         assert_eq!(ground.has_ended("one"), !is_forgiven, "{later}");
         // The whole family goes: also the token that the rightful client got.
         let next = ground.refresh(11, 13, NOW + 101);
-        assert_eq!(matches!(next, RefreshSpent::Now(_)), is_forgiven, "{later}");
+        assert_eq!(matches!(next, RefreshSpent::Forked(_)), is_forgiven, "{later}");
     }
 }
 
@@ -160,7 +160,7 @@ fn a_fork_within_the_grace_ends_the_family_at_the_next_use_of_either_branch() {
             assert!(matches!(ground.refresh(10, successor, NOW), RefreshSpent::Now(_)));
         }
         let later = NOW + 3000;
-        assert!(matches!(ground.refresh(first, 13, later), RefreshSpent::Now(_)));
+        assert!(matches!(ground.refresh(first, 13, later), RefreshSpent::Forked(_)));
         assert_eq!(ground.refresh(second, 14, later), RefreshSpent::Replayed);
         assert!(ground.has_ended("one"));
         assert_eq!(ground.refresh(13, 15, later), RefreshSpent::Never);
@@ -171,6 +171,41 @@ fn a_fork_within_the_grace_ends_the_family_at_the_next_use_of_either_branch() {
     assert!(matches!(ground.refresh(11, 12, NOW + 1), RefreshSpent::Now(_)));
     assert_eq!(ground.refresh(10, 13, NOW + 2), RefreshSpent::Replayed);
     assert!(ground.has_ended("one"));
+}
+
+#[test]
+fn a_fork_within_the_grace_is_closed_at_the_next_use_of_either_branch() {
+    let is_good = |spent: RefreshSpent| matches!(spent, RefreshSpent::Now(_));
+    let is_fork = |spent: RefreshSpent| matches!(spent, RefreshSpent::Forked(_));
+    for (first, second) in [(11, 12), (12, 11)] {
+        let ground = Ground::authorized().with_refresh(10);
+        let issue = |jti: &str| {
+            let issued = ground.tokens.record_of_authorization(&token(jti, NOW), "one");
+            assert_eq!(issued.unwrap(), Issued::Valid);
+        };
+        let is_live = |jti: &str| ground.tokens.is_live(jti).unwrap();
+        issue("access 10");
+        for successor in [11, 12] {
+            assert!(is_good(ground.refresh(10, successor, NOW)));
+            issue(&format!("access {successor}"));
+        }
+        assert!(is_live("access 10") && is_live("access 11") && is_live("access 12"));
+        // Whoever comes first goes on alone: what the other one has opens nothing from now on.
+        let later = NOW + 3000;
+        assert!(is_fork(ground.refresh(first, 13, later)));
+        assert!(!is_live("access 10") && !is_live("access 11") && !is_live("access 12"));
+        issue("access 13");
+        // An answer may get lost again, and the fork is closed once.
+        assert!(is_good(ground.refresh(first, 14, later + 1)));
+        assert!(is_live("access 13") && !ground.has_ended("one"));
+        assert_eq!(ground.refresh(second, 15, later + 2), RefreshSpent::Replayed);
+        assert!(ground.has_ended("one") && !is_live("access 13"));
+    }
+    // An answer that got lost ends nothing but what nobody has.
+    let ground = Ground::authorized().with_refresh(10);
+    assert!(is_good(ground.refresh(10, 11, NOW)) && is_good(ground.refresh(10, 12, NOW + 5)));
+    assert!(is_fork(ground.refresh(12, 13, NOW + 4000)));
+    assert!(is_good(ground.refresh(13, 14, NOW + 8000)) && !ground.has_ended("one"));
 }
 
 #[test]
@@ -371,7 +406,8 @@ proptest! {
             now += jump;
             let presented = known[usize::from(pick) % known.len()];
             let next = 20 + u8::try_from(index).unwrap();
-            if matches!(ground.refresh(presented, next, now), RefreshSpent::Now(_)) {
+            let spent = ground.refresh(presented, next, now);
+            if matches!(spent, RefreshSpent::Now(_) | RefreshSpent::Forked(_)) {
                 prop_assert!(!ground.has_ended("one"));
                 known.push(next);
                 let access = token(&format!("access {index}"), now);

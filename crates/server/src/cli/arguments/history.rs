@@ -118,8 +118,8 @@ fn undo() -> Command {
         .group(ArgGroup::new("what").args(["call", "client", "since"]).required(true).multiple(true))
         .after_help(
             "\
-It first shows the plan. Without `--client` it takes back what all clients changed since a time. A file that anybody changed since is left as it is. What cannot be given \
-back is named, and the command ends with exit code 1 after the rest. Files that were moved go back, files that were created are removed; what they held stays in the history. An undo is a change \
+It first shows the plan. Without `--client` it takes back what all clients changed since a time. A file that anybody changed since is left as it is. What is not \
+taken back, that file too, is named, and the command ends with exit code 1 after the rest. Files that were moved go back, files that were created are removed; what they held stays in the history. An undo is a change \
 like others, so `stile undo` takes it back too. After an interruption, run it again: it goes on.
 
 Examples:

@@ -171,7 +171,11 @@ fn remove(
     let done = if is_done { "were removed" } else { "would be removed" };
     writeln!(output, "{lines} lines in {files} files {done}.")?;
     if unchained > 0 {
-        writeln!(output, "{unchained} lines are of an older version without a chain; they stay.")?;
+        writeln!(
+            output,
+            "{unchained} lines have no chain value, so they stay; `stile audit verify` names their \
+             files."
+        )?;
     }
     if !is_done && lines > 0 {
         writeln!(output, "Nothing was changed. Add --yes to do this. It cannot be taken back.")?;
@@ -195,7 +199,7 @@ fn print_verification(
     output: &mut dyn Write,
     colours: Colours,
 ) -> Result<(), Failure> {
-    let Verification { files, lines, unchained, removed, retired, faults, .. } = found;
+    let Verification { files, lines, removed, retired, faults, .. } = found;
     if as_json {
         let faults: Vec<_> = faults
             .iter()
@@ -203,7 +207,7 @@ fn print_verification(
             .collect();
         let answer = json!({
             "intact": faults.is_empty(), "files": files, "lines": lines,
-            "lines_without_chain": unchained, "lines_removed": removed, "files_removed_for_age": retired, "faults": faults,
+            "lines_removed": removed, "files_removed_for_age": retired, "faults": faults,
         });
         terminal::write_json(output, &answer)?;
     } else {
@@ -215,9 +219,6 @@ fn print_verification(
         let intact = format!("{lines} lines in {files} files belong to an intact chain");
         let meaning = if faults.is_empty() { Meaning::Good } else { Meaning::Warning };
         writeln!(output, "{}", colours.paint(&intact, meaning))?;
-        if *unchained > 0 {
-            writeln!(output, "{unchained} lines are of an older version, which made no chain")?;
-        }
         if *removed > 0 {
             writeln!(output, "{removed} lines were removed by the owner")?;
         }

@@ -1,7 +1,7 @@
 //! `stile undo`: takes back what one call or one client changed.
 //!
-//! Shows the plan of [`undo`], and carries it out if the owner says so. The command ends with exit
-//! code 1 if something cannot be given back.
+//! Shows the plan of [`undo`], and carries it out if the owner says so. Every [`Shortfall`] is
+//! named, and if there is one, the command ends with exit code 1.
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ use crate::cli::flags;
 use crate::cli::flags::duration::since_flag;
 use crate::cli::invocation::Invocation;
 use crate::cli::terminal::{self, Colours, Meaning, Progress, Step, Unit, local_time};
-use crate::owner_files::undo::{self, PlannedUndo, UNDO};
+use crate::owner_files::undo::{self, MadeUndo, PlannedUndo, Shortfall, UNDO};
 
 /// Shows the plan, and carries it out if the owner said so.
 pub(super) fn run(
@@ -38,16 +38,14 @@ pub(super) fn run(
         ));
     };
     let plan = &planned.plan;
-    let unrecorded = unrecorded_lines(&planned.unrecorded);
-    let foreseen = lacking_lines(&unrecorded, &planned.lacking, "replace or remove");
     if matches.get_flag("json") {
-        terminal::write_json(output, &plan_json(plan, &planned.lacking))?;
-        return refuse_failures(plan, foreseen, Vec::new());
+        terminal::write_json(output, &plan_json(&planned))?;
+        return refuse(&planned.shortfalls(), Tense::Planned);
     }
     write_plan(plan, output, colours)?;
     if plan.steps.is_empty() {
         writeln!(output, "Nothing is to be done.")?;
-        return refuse_failures(plan, foreseen, Vec::new());
+        return refuse(&planned.shortfalls(), Tense::Planned);
     }
     for folder in &planned.folders {
         let (verb, folder) = (colours.paint("remove", Meaning::Good), shown(folder.as_str()));
@@ -55,98 +53,84 @@ pub(super) fn run(
     }
     if !matches.get_flag("yes") {
         writeln!(output, "Nothing was changed. Add --yes to do this.")?;
-        return refuse_failures(plan, foreseen, Vec::new());
+        return refuse(&planned.shortfalls(), Tense::Planned);
     }
-    let failed = carry_out(&owner, &planned)?;
-    let done = plan.steps.len() - failed.len();
-    writeln!(output, "{done} of {} done.{}", plan.steps.len(), owner.how_to_take_back())?;
-    let files = &owner.files;
-    let lacking = files.call.number().map_or(Ok(Vec::new()), |call| files.history.lacking(call))?;
-    let lines = lacking_lines(&unrecorded, &lacking, "replaced or removed");
-    refuse_failures(plan, lines, failed)
+    let made = carry_out(&owner, &planned)?;
+    let (done, all) = (made.done(), plan.steps.len());
+    writeln!(output, "{done} of {all} done.{}", owner.how_to_take_back())?;
+    refuse(&made.shortfalls(), Tense::Made)
 }
 
 /// Carries a plan out, and shows how far the work is.
-fn carry_out<'p>(
-    owner: &FilesOwner,
-    planned: &'p PlannedUndo,
-) -> Result<Vec<(&'p UndoStep, String)>, Failure> {
+fn carry_out<'p>(owner: &FilesOwner, planned: &'p PlannedUndo) -> Result<MadeUndo<'p>, Failure> {
     owner.run(async {
         let mut progress = Progress::new();
         let (total, unit) = (planned.plan.steps.len() as u64, Unit::Things("steps"));
         let mut on_step = |done| progress.show(Step { action: "undoing", done, total, unit });
-        let failed = undo::carry_out(&owner.files, planned, &mut on_step).await;
+        let made = undo::carry_out(&owner.files, planned, &mut on_step).await;
         progress.clear();
-        Ok(failed)
+        Ok(made)
     })
 }
 
-/// Returns a line for each time in which changes of the client did not come into the history.
-fn unrecorded_lines(unrecorded: &[UnrecordedChanges]) -> Vec<String> {
-    let line = |unrecorded: &UnrecordedChanges| {
-        format!(
-            "{} changes by {} between {} and {} are not in the history, which had no room for \
-             them: {}",
-            unrecorded.changes,
-            unrecorded.client.as_deref().unwrap_or_default(),
-            local_time::minute(unrecorded.since),
-            local_time::in_words(unrecorded.until),
-            unrecorded_files(unrecorded),
-        )
-    };
-    unrecorded.iter().map(line).collect()
+/// Whether an undo is planned or was made.
+#[derive(Clone, Copy)]
+enum Tense {
+    Planned,
+    Made,
 }
 
-/// Returns the files of changes that are not in the history, as far as they are known.
-fn unrecorded_files(unrecorded: &UnrecordedChanges) -> String {
-    let names = unrecorded.paths.iter().map(|path| shown(path.as_str()));
-    let names = names.collect::<Vec<_>>().join(", ");
-    // Several changes of one file name it once, so there may be others beyond the last name.
-    match unrecorded.changes > unrecorded.paths.len() as u64 {
-        true => format!("{names}, and maybe others"),
-        false => names,
+/// Fails with a line for each reason why an undo is not whole, unless there is none.
+fn refuse(shortfalls: &[Shortfall<'_>], tense: Tense) -> Result<(), Failure> {
+    if shortfalls.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = shortfalls.iter().map(|it| line_of(it, tense)).collect();
+    Err(Failure::Failed(format!("not everything can be taken back:\n{}", lines.join("\n"))))
+}
+
+/// Returns a reason why an undo is not whole as a line.
+fn line_of(shortfall: &Shortfall<'_>, tense: Tense) -> String {
+    match shortfall {
+        Shortfall::Left(left) => format!("{} {}", left.path, left.text()),
+        Shortfall::Failed(step, why) => format!("{}: {why}", step.path()),
+        Shortfall::Unrecorded(gap) => format!(
+            "{} changes by {} between {} and {} are not in the history, which had no room for \
+             them: {}",
+            gap.changes,
+            gap.client,
+            local_time::minute(gap.since),
+            local_time::in_words(gap.until),
+            unrecorded_files(gap),
+        ),
+        Shortfall::NotKept(paths) => {
+            let verb = match tense {
+                Tense::Planned => "replace or remove",
+                Tense::Made => "replaced or removed",
+            };
+            let names: Vec<&str> = paths.iter().take(NAMED).map(SpacePath::as_str).collect();
+            let more = match paths.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!(
+                "the history has no room for what {} steps {verb}, so those steps cannot be taken \
+                 back: {}{more}; with a higher --history-bytes the server keeps it",
+                paths.len(),
+                names.join(", ")
+            )
+        }
     }
 }
 
 /// How many files a line names.
 const NAMED: usize = 3;
 
-/// Returns the lines about what the history has not: changes of the client, and what the undo
-/// itself replaces or removes, as `verb` says.
-fn lacking_lines(unrecorded: &[String], lacking: &[SpacePath], verb: &str) -> Vec<String> {
-    let mut lines = unrecorded.to_vec();
-    if !lacking.is_empty() {
-        let names = lacking.iter().take(NAMED).map(|path| shown(path.as_str()));
-        let names: Vec<_> = names.collect();
-        let more = match lacking.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        lines.push(format!(
-            "the history has no room for what {} steps {verb}, so those steps cannot be taken \
-             back: {}{more}; with a higher --history-bytes the server keeps it",
-            lacking.len(),
-            names.join(", ")
-        ));
-    }
-    lines
-}
-
-/// Fails with a line for each file that the plan cannot give back, for what the history has not,
-/// and for each step that failed.
-fn refuse_failures(
-    plan: &UndoPlan,
-    lacking: Vec<String>,
-    failed: Vec<(&UndoStep, String)>,
-) -> Result<(), Failure> {
-    let left = plan.left.iter().filter(|left| left.why.is_failure());
-    let left = left.map(|left| format!("{} {}", left.path, left.text()));
-    let failed = failed.into_iter().map(|(step, error)| format!("{}: {error}", step.path()));
-    let lines: Vec<String> = left.chain(lacking).chain(failed).collect();
-    if lines.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::Failed(format!("not everything can be taken back:\n{}", lines.join("\n"))))
+/// Returns the files of changes that are not in the history, as far as they are known.
+fn unrecorded_files(unrecorded: &UnrecordedChanges) -> String {
+    let names: Vec<&str> = unrecorded.paths.iter().map(SpacePath::as_str).collect();
+    let more = if unrecorded.names_all() { "" } else { ", and maybe others" };
+    format!("{}{more}", names.join(", "))
 }
 
 fn call_number(text: &str) -> Result<ChangeNumber, Failure> {
@@ -194,8 +178,8 @@ fn write_plan(plan: &UndoPlan, output: &mut dyn Write, colours: Colours) -> Resu
     Ok(())
 }
 
-fn plan_json(plan: &UndoPlan, lacking: &[SpacePath]) -> Value {
-    let steps = plan.steps.iter().map(|step| match step {
+fn plan_json(planned: &PlannedUndo) -> Value {
+    let steps = planned.plan.steps.iter().map(|step| match step {
         UndoStep::Restore { path, before, .. } => {
             json!({ "step": "restore", "path": path, "before_change": before })
         }
@@ -205,9 +189,22 @@ fn plan_json(plan: &UndoPlan, lacking: &[SpacePath]) -> Value {
         }
         UndoStep::RemoveFolder { path } => json!({ "step": "remove_folder", "path": path }),
     });
-    let left = plan
+    let left = planned
+        .plan
         .left
         .iter()
         .map(|left| json!({ "path": left.path, "change": left.number, "why": left.text() }));
-    json!({ "steps": Value::from_iter(steps), "left": Value::from_iter(left), "not_kept": lacking })
+    let unrecorded = planned.unrecorded.iter().map(|gap| {
+        json!({
+            "client": gap.client, "changes": gap.changes, "paths": gap.paths,
+            "since": gap.since.to_rfc3339(), "until": gap.until.to_rfc3339(),
+        })
+    });
+    json!({
+        "steps": Value::from_iter(steps),
+        "folders_removed_if_empty": planned.folders,
+        "left": Value::from_iter(left),
+        "unrecorded": Value::from_iter(unrecorded),
+        "not_kept": planned.lacking,
+    })
 }
