@@ -110,7 +110,8 @@ fn unrecorded(
     let mut lines = owner.history.unrecorded()?;
     lines.retain(|unrecorded| {
         let is_later = query.since.is_none_or(|since| unrecorded.until >= since);
-        unrecorded.client.as_ref() == Some(client) && is_later
+        let is_earlier = query.until.is_none_or(|until| unrecorded.since < until);
+        unrecorded.client.as_ref() == Some(client) && is_later && is_earlier
     });
     Ok(lines)
 }
