@@ -208,6 +208,7 @@ mod tests {
             let offered: Scopes = approved.iter().chain(more.iter()).cloned().collect();
             let left = choices.apply(&approved, &offered);
             let at = path(&at);
+            let is_read = |choice: &FolderChoice| *choice == FolderChoice::Read;
             // A folder itself is also one of the files beside it.
             prop_assume!(!choices.chosen.contains_key(&at));
             for verb in [Verb::Read, Verb::Write, Verb::Append] {
@@ -221,7 +222,7 @@ mod tests {
             } else if chosen.first() == Some(&FolderChoice::Read) {
                 prop_assert!(!left.cover(Verb::Write, &at), "{left}");
                 prop_assert!(!approved.cover(Verb::Read, &at) || left.cover(Verb::Read, &at));
-            } else if chosen.is_empty() && choices.chosen.values().all(|c| *c != FolderChoice::Read) {
+            } else if chosen.is_empty() && !choices.chosen.values().any(is_read) {
                 for verb in [Verb::Read, Verb::Write, Verb::Append] {
                     prop_assert!(!approved.cover(verb, &at) || left.cover(verb, &at), "{left}");
                 }

@@ -3,9 +3,9 @@
 //! A file belongs to the session that sent it, and no other session sees it. Files that were sent
 //! together take their turns: the page shows the first, and goes on to the next when the owner is
 //! done with it. A file is gone after an hour, when others take its place, when its import is done,
-//! or when the server stops. All files count against one bound, of which no person takes all. An import works in a thread of its
-//! own, which ends with the process: each batch of an import is whole, and sending the file again
-//! goes on behind it.
+//! or when the server stops. All files count against one bound, of which no person takes all. An
+//! import works in a thread of its own, which ends with the process: each batch of an import is
+//! whole, and sending the file again goes on behind it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
