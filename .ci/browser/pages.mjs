@@ -1,6 +1,7 @@
 // The owner's page in Chromium: sign-in, consent, clients, activity, undo, files, connect, imports,
-// grants, backup, health, with a script and without, at 320 px, in both colour schemes, for hostile
-// names. Each control is at least 24 pixels high and wide.
+// grants, backup, health, with a script and without, at 320 and 390 px, in both colour schemes, for
+// hostile names, and a whole day of an owner by the keyboard alone. Each control is at least 24
+// pixels high and wide, and each label stands beside its control.
 //
 //     pages.mjs ORIGIN PASSWORD_FILE PICTURES_FOLDER
 //
@@ -65,14 +66,31 @@ function smallControls() {
   return [...all].filter(isSmall).map((control) => control.outerHTML.slice(0, 120));
 }
 
+// Runs in the page. A label that nobody sees is for a screen reader.
+function strayLabels() {
+  const isStray = (label) => {
+    const control = label.control;
+    if (!control || label.contains(control)) return false;
+    if (!label.checkVisibility() || !control.checkVisibility()) return false;
+    const [of, it] = [label.getBoundingClientRect(), control.getBoundingClientRect()];
+    if (of.width <= 1) return false;
+    const across = Math.max(0, it.left - of.right, of.left - it.right);
+    const down = Math.max(0, it.top - of.bottom, of.top - it.bottom);
+    return across > 16 || down > 16 || (across > 0 && down > 0);
+  };
+  return [...document.querySelectorAll("label")].filter(isStray)
+    .map((label) => label.outerHTML.slice(0, 120));
+}
+
 let number = 0;
 async function inspect(page, name) {
   for (const scheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme: scheme });
-    for (const width of [1000, 320]) {
+    for (const width of scheme === "light" ? [1000, 390, 320] : [1000, 320]) {
       await page.setViewportSize({ width, height: 800 });
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
       assert.ok(wide <= width, `${name} scrolls sideways at ${width} px: ${wide} px`);
+      assert.deepEqual(await page.evaluate(strayLabels), [], `${name} at ${width} px: labels apart`);
       const file = `${String(number++).padStart(2, "0")}-${name}-${scheme}-${width}.png`;
       await page.screenshot({ path: `${pictures}/${file}`, fullPage: true });
     }
@@ -154,9 +172,16 @@ async function withScript() {
   const asked = await approve(page, plain.client_id);
   await inspect(page, "consent");
   // What is opened follows the ticks.
-  const opened = page.locator("#opened");
+  const row = (folder) => page.locator(".tree li").filter({ hasText: folder });
   await page.getByLabel(/^read, change, make and remove the files in \/journal/).uncheck();
-  await opened.locator("li.none").filter({ hasText: "/journal/" }).waitFor();
+  await row("/journal/").locator(".none").waitFor();
+  // And each folder by itself. The choice keeps the focus while the page follows it.
+  await page.getByLabel("/work/").focus();
+  await page.getByLabel("/work/").selectOption("nothing");
+  await row("/work/").locator(".none").waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.tagName), "SELECT");
+  await page.getByLabel("/work/").selectOption("read");
+  await row("/work/").locator(".read").waitFor();
   await inspect(page, "consent narrowed");
   await pressApprove(page, plain.client_id, asked);
   console.log("ok the button of the consent page leads to the client under the policy");
@@ -173,6 +198,9 @@ async function withScript() {
   assert.doesNotMatch(await page.title(), /owned/);
   assert.doesNotMatch(await page.content(), /[\u202a-\u202e\u2066-\u2069]/);
   await inspect(page, "clients");
+  await page.goto(`${origin}/pages/design`);
+  await inspect(page, "design");
+  await page.goto(`${origin}/owner/clients`);
   const lines = page.locator("details.client");
   const before = await lines.count();
   assert.ok(before >= 1);
@@ -207,7 +235,8 @@ async function tokenAndUndo(page) {
   await page.goto(`${origin}/owner/connect`);
   await inspect(page, "connect");
   await page.getByLabel("Name of the client").fill("editor");
-  await page.getByLabel("It may").selectOption("write");
+  const tokenForm = page.getByRole("region", { name: "Anything else: a token" });
+  await tokenForm.getByLabel("It may").selectOption("write");
   await page.getByRole("button", { name: "Make the token", exact: true }).click();
   const token = await page.getByLabel("The token").inputValue();
   await inspect(page, "token made");
@@ -225,7 +254,12 @@ async function tokenAndUndo(page) {
   await inspect(page, "activity as it comes");
   await page.goto(`${origin}/owner/activity`);
   const call = page.getByRole("listitem").filter({ hasText: "created /made by an agent.md" });
-  await call.getByRole("link", { name: "Take back" }).click();
+  await call.getByRole("link", { name: "What it changed" }).click();
+  await page.getByText("+made").waitFor();
+  await inspect(page, "call");
+  await page.getByRole("link", { name: "Side by side" }).click();
+  await inspect(page, "call side by side");
+  await page.getByRole("link", { name: "Take it back" }).click();
   await inspect(page, "undo");
   await page.getByRole("button", { name: "Take it back: one step" }).click();
   await page.getByRole("heading", { name: "Taken back" }).waitFor();
@@ -244,6 +278,7 @@ async function importByDropping(page) {
   const dropped = await page.evaluateHandle((text) => {
     const transfer = new DataTransfer();
     transfer.items.add(new File([text], "Bank 2026.csv", { type: "text/csv" }));
+    transfer.items.add(new File([text], "Bank 2025.csv", { type: "text/csv" }));
     return transfer;
   }, account);
   await page.locator("form.drop").dispatchEvent("drop", { dataTransfer: dropped });
@@ -256,9 +291,14 @@ async function importByDropping(page) {
   await page.getByRole("button", { name: "Store all rows" }).click();
   await page.getByText("added 2, changed 0, unchanged 0, bad 0").waitFor();
   await inspect(page, "import stored");
-  await page.getByRole("button", { name: "Import another file" }).click();
-  await page.getByLabel("File").waitFor();
-  console.log("ok a dropped file is shown, stored and reported");
+  // The second of the files takes its turn.
+  await page.getByRole("button", { name: "Go on to the next file" }).click();
+  await page.locator("main").getByText("Bank 2025.csv").waitFor();
+  await page.getByRole("button", { name: "Leave this file out" }).click();
+  await page.getByLabel("Files").waitFor();
+  await page.getByRole("heading", { name: "The last imports on this page" }).waitFor();
+  await inspect(page, "import after another");
+  console.log("ok dropped files are shown one after the other, stored and reported");
 }
 
 // A grant is made by choosing. What the client will see follows the ticks.
@@ -287,16 +327,28 @@ async function grantByChoosing(page) {
   await page.locator("details.client").filter({ hasText: "May see" }).first().locator("summary")
     .first().click();
   await inspect(page, "clients with a grant");
+  // Sixteen clients fit on two screens of a phone.
+  for (let made = 0; made < 16; made++) {
+    await page.goto(`${origin}/owner/connect`);
+    await page.getByLabel("Name of the client").fill(`client ${made}`);
+    await page.getByRole("button", { name: "Make the token", exact: true }).click();
+    await page.getByLabel("The token").waitFor();
+  }
+  await page.goto(`${origin}/owner/clients`);
+  await page.setViewportSize({ width: 390, height: 844 });
+  const sixteenth = page.locator("[aria-labelledby=clients] details.client").nth(15);
+  const { y, height } = await sixteenth.boundingBox();
+  assert.ok(y + height <= 2 * 844, `the sixteenth client ends at ${y + height} px`);
+  await inspect(page, "clients, many");
   console.log("ok a grant is made by choosing, and its client sees that and no more");
 }
 
 async function backup(page) {
   await page.goto(`${origin}/owner/health`);
   await page.getByRole("button", { name: "Back up now" }).click();
-  await page.getByRole("heading", { name: "The state is copied" }).waitFor();
-  await inspect(page, "backup made");
-  await page.goto(`${origin}/owner/health`);
+  await page.getByText("The state is copied").waitFor();
   await page.getByText("in the last 24 hours").waitFor();
+  await inspect(page, "backup made");
   console.log("ok a backup is made on the page, which says its age");
 }
 
@@ -350,9 +402,9 @@ async function withoutScript() {
   await page.getByRole("heading", { name: "What it may do" }).first().waitFor();
   // A plain form sends a file, and shows how far its import is when it is loaded again.
   await page.goto(`${origin}/owner/import`);
-  await page.getByLabel("File").setInputFiles(
+  await page.getByLabel("Files").setInputFiles(
     { name: "plain.csv", mimeType: "text/csv", buffer: Buffer.from(account) });
-  await page.getByRole("button", { name: "Send it and look" }).click();
+  await page.getByRole("button", { name: "Send and look" }).click();
   await page.getByRole("button", { name: "Store all rows" }).click();
   while (await page.getByRole("link", { name: "Look again" }).count()) {
     await page.getByRole("link", { name: "Look again" }).click();
@@ -373,15 +425,70 @@ async function withoutScript() {
   console.log("ok everything but passkeys works without a script");
 }
 
+// Goes on with the Tab key until the control has the focus, and sees that the focus shows.
+async function tabTo(page, control) {
+  await control.first().waitFor();
+  for (let pressed = 0; pressed < 200; pressed++) {
+    await page.keyboard.press("Tab");
+    if (await control.first().evaluate((found) => found === document.activeElement)) {
+      const outline = await control.first().evaluate((found) => getComputedStyle(found).outlineStyle);
+      assert.notEqual(outline, "none", "the focus shows");
+      return;
+    }
+  }
+  assert.fail(`the Tab key does not lead to ${control}`);
+}
+
+// A day of an owner on a phone with a keyboard: signs in, allows a client one folder, reads what it
+// did, takes it back, narrows the client and ends it.
 async function byKeyboard() {
-  const page = await open();
+  const page = await open({ viewport: { width: 390, height: 844 } });
+  const press = async (control, key = "Enter") => {
+    await tabTo(page, control);
+    await page.keyboard.press(key);
+  };
+  const button = (name) => page.getByRole("button", { name, exact: true });
   await page.goto(`${origin}/owner/clients`);
-  await page.getByLabel("Password", { exact: true }).focus();
+  await tabTo(page, page.getByLabel("Password", { exact: true }));
   await page.keyboard.type(password);
-  await page.keyboard.press("Tab");
-  await page.keyboard.press("Enter");
+  await press(button("Sign in"));
   await page.getByRole("heading", { name: "Who may do what" }).waitFor();
-  console.log("ok the keyboard alone signs in");
+
+  const { client_id: id } = await register("A client by keyboard");
+  const asked = await approve(page, id);
+  // The request is for two folders: one is shut.
+  await tabTo(page, page.getByLabel("/work/"));
+  await page.keyboard.type("noth");
+  await page.locator(".tree li").filter({ hasText: "/work/" }).locator(".none").waitFor();
+  answers.length = 0;
+  await press(button("Allow"));
+  await page.waitForURL(`${redirect}*`);
+  const tokens = await redeem(id, answers[0].searchParams.get("code"), asked.verifier);
+  await create(tokens.access_token, "/journal/by keyboard.md");
+
+  await page.goto(`${origin}/owner/clients`);
+  const client = page.locator("details.client").filter({ hasText: "A client by keyboard" });
+  await press(client.locator("summary").first());
+  await client.getByText("made 1 file in /journal").waitFor();
+  await press(client.getByRole("link", { name: /^Take back what it changed/ }));
+  await press(page.getByRole("button", { name: /^Take it back/ }));
+  await page.getByRole("heading", { name: "Taken back" }).waitFor();
+
+  await page.goto(`${origin}/owner/clients`);
+  await press(client.locator("summary").first());
+  await press(client.getByRole("link", { name: "Change it, folder by folder" }));
+  await tabTo(page, page.getByLabel("/journal/"));
+  await page.keyboard.type("read o");
+  await page.locator(".tree li").filter({ hasText: "/journal/" }).locator(".read").waitFor();
+  await inspect(page, "access changed");
+  await press(button("Save"));
+  await page.getByRole("status").waitFor();
+  await press(client.locator("summary").first());
+  await press(client.getByText("End this access…"));
+  await press(button("End the access of A client by keyboard"));
+  await page.getByRole("status").filter({ hasText: "ended" }).waitFor();
+  assert.equal(await client.count(), 0);
+  console.log("ok an owner's day by the keyboard alone, on a phone");
 }
 
 async function inAFrame() {

@@ -58,7 +58,7 @@ mkdir "$tmp/space/work" "$tmp/space/journal"
 printf 'correct horse battery %s\n' "$RANDOM$RANDOM" >"$tmp/password"
 "$stile" owner password --state "$tmp/state" <"$tmp/password" >"$tmp/owner.log"
 (cd "$work/browser" &&
-  timeout 300 "$node" pages.mjs "${origin/127.0.0.1/localhost}" "$tmp/password" "$work/browser/pictures") ||
+  timeout 450 "$node" pages.mjs "${origin/127.0.0.1/localhost}" "$tmp/password" "$work/browser/pictures") ||
   { cat "$tmp/serve.log" >&2; fail "the owner's pages"; }
 stop_server
 echo "done the owner's pages: $((SECONDS - since)) s, pictures in $work/browser/pictures"

@@ -4,6 +4,7 @@ pub mod activity;
 pub mod seen;
 #[cfg(test)]
 mod test_lines;
+pub mod touched;
 
 use crate::journal::JournalLine;
 use crate::path::SpacePath;

@@ -1,8 +1,8 @@
-//! Reads a form with one file as a browser sends it, piece by piece.
+//! Reads a form with files as a browser sends it, piece by piece.
 //!
 //! The form is one of this server's own pages, so the rules are narrow: short fields first, then
-//! one file, and nothing behind it. Fields come first so that the server knows whose form it is
-//! before it stores a byte of the file.
+//! the files, and nothing behind them. Fields come first so that the server knows whose form it is
+//! before it stores a byte of a file.
 //!
 //! *Source*: RFC 7578 (multipart/form-data); HTML Living Standard, "multipart form data", for the
 //! characters of a file's name.
@@ -13,8 +13,10 @@ use memchr::memmem;
 const MAX_HEAD_BYTES: usize = 4 * 1024;
 /// The longest value of a field, in bytes.
 const MAX_FIELD_BYTES: usize = 4 * 1024;
-/// The most fields before the file.
+/// The most fields before the files.
 const MAX_FIELDS: usize = 16;
+/// The most files of one form.
+pub const MAX_FILES: usize = 20;
 /// The longest boundary. *Source*: RFC 2046, section 5.1.1.
 const MAX_BOUNDARY_BYTES: usize = 70;
 /// The longest name of a file that is kept, in bytes.
@@ -30,15 +32,15 @@ pub enum FormEvent {
         /// The value of the field.
         value: String,
     },
-    /// The file begins. It has this name, as [`safe_file_name`] leaves it.
+    /// A file begins. It has this name, as [`safe_file_name`] leaves it.
     File(String),
-    /// The next bytes of the file.
+    /// The next bytes of the file that began last.
     Bytes(Vec<u8>),
-    /// The file is whole.
+    /// The file that began last is whole.
     FileEnd,
 }
 
-/// Why a form with a file cannot be read.
+/// Why a form with files cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadUpload {
     /// The type of the body names no usable boundary.
@@ -50,9 +52,12 @@ pub enum BadUpload {
     /// A head or a field is too long, or there are too many fields.
     #[error("a field of the form is too long")]
     TooLong,
-    /// A part follows the file.
-    #[error("the form has something behind its file")]
+    /// A field follows a file.
+    #[error("the form has something behind its files")]
     BehindFile,
+    /// There are more than [`MAX_FILES`] files.
+    #[error("the form has more than 20 files")]
+    TooMany,
     /// No file was chosen.
     #[error("the form has no file")]
     NoFile,
@@ -84,7 +89,7 @@ pub struct FormUpload {
     held: Vec<u8>,
     expects: Expects,
     fields: usize,
-    has_file: bool,
+    files: usize,
 }
 
 impl FormUpload {
@@ -108,7 +113,7 @@ impl FormUpload {
             held: b"\r\n".to_vec(),
             expects: Expects::Value(String::new()),
             fields: 0,
-            has_file: false,
+            files: 0,
         })
     }
 
@@ -132,7 +137,7 @@ impl FormUpload {
     /// [`BadUpload::BrokeOff`] and [`BadUpload::NoFile`].
     pub fn finish(self) -> Result<(), BadUpload> {
         match self.expects {
-            Expects::Nothing if self.has_file => Ok(()),
+            Expects::Nothing if self.files > 0 => Ok(()),
             Expects::Nothing => Err(BadUpload::NoFile),
             _ => Err(BadUpload::BrokeOff),
         }
@@ -156,7 +161,6 @@ impl FormUpload {
                 Ok(false)
             }
             Some(b"--") => Ok(false),
-            Some(b"\r\n") if self.has_file => Err(BadUpload::BehindFile),
             Some(b"\r\n") => {
                 self.held.drain(..2);
                 self.expects = Expects::Head;
@@ -183,12 +187,14 @@ impl FormUpload {
         let (name, file) = disposition(&head).ok_or(BadUpload::Malformed)?;
         match file {
             Some(file) if file.is_empty() => Err(BadUpload::NoFile),
+            Some(_) if self.files == MAX_FILES => Err(BadUpload::TooMany),
             Some(file) => {
-                self.has_file = true;
+                self.files += 1;
                 events.push(FormEvent::File(safe_file_name(&file)));
                 self.expects = Expects::File;
                 Ok(true)
             }
+            None if self.files > 0 => Err(BadUpload::BehindFile),
             None if self.fields == MAX_FIELDS => Err(BadUpload::TooLong),
             None => {
                 self.fields += 1;
@@ -380,6 +386,32 @@ mod tests {
         }
         let long = safe_file_name(&format!("{}.csv", "ä".repeat(500)));
         assert!(long.len() <= MAX_NAME_BYTES && long.ends_with("ä.csv"), "{long}");
+    }
+
+    /// Returns a form with so many files, each with its number.
+    fn files(count: usize) -> Vec<u8> {
+        let file = |number: usize| {
+            format!(
+                "------x7\r\nContent-Disposition: form-data; name=\"file\"; \
+                 filename=\"{number}.csv\"\r\n\r\nrow {number}\r\n"
+            )
+        };
+        let all: String = (0..count).map(file).collect();
+        [all.as_bytes(), b"------x7--"].concat()
+    }
+
+    #[test]
+    fn files_follow_each_other_and_their_number_is_bounded() {
+        let mut form = FormUpload::of_type(TYPE).unwrap();
+        let events = form.feed(&files(2)).unwrap();
+        let file = |name: &str, content: &str| {
+            let bytes = FormEvent::Bytes(content.as_bytes().to_vec());
+            [FormEvent::File(name.to_owned()), bytes, FormEvent::FileEnd]
+        };
+        assert_eq!(events, [file("0.csv", "row 0"), file("1.csv", "row 1")].concat());
+        assert_eq!(form.finish(), Ok(()));
+        assert!(read(TYPE, &[&files(MAX_FILES)]).is_ok());
+        assert_eq!(read(TYPE, &[&files(MAX_FILES + 1)]), Err(BadUpload::TooMany));
     }
 
     proptest! {

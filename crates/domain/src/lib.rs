@@ -43,6 +43,7 @@ pub mod records;
 pub mod role;
 mod same_name;
 pub mod scope;
+pub mod shell_word;
 pub mod sign_in;
 mod sought_text;
 pub mod text_diff;

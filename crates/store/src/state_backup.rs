@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ring::digest::{Context, SHA256};
 use rusqlite::{Connection, params};
@@ -167,7 +168,7 @@ pub fn create(
 }
 
 /// Copies the state folder as [`create`] does, to an archive in the state folder itself, and
-/// removes all but the newest of those. Returns the archive.
+/// removes all but the newest of those, and what a killed process left there. Returns the archive.
 ///
 /// # Errors
 /// As [`create`].
@@ -175,15 +176,17 @@ pub fn create_kept(
     state: &StateDir,
     stamp: BackupStamp,
     copy_records: &mut dyn FnMut(&Path) -> Result<(), String>,
+    on_copied: &mut dyn FnMut(u64),
 ) -> Result<(PathBuf, BackupManifest), BackupError> {
     let folder = state.path().join(KEPT);
     make_folder(&folder).map_err(failed("make", &folder))?;
+    remove_left(&folder);
     // A name has digits alone and a fixed length, so that names sort by time.
     let second = stamp.made_at.chars().take("2026-01-31T09:05:00".len());
     let second: String = second.filter(char::is_ascii_alphanumeric).collect();
     let micros = Instant::parse(&stamp.made_at).map_or(0, |made| made.0.rem_euclid(1_000_000));
     let to = folder.join(format!("stile-{second}-{micros:06}.zip"));
-    let manifest = create(state, &to, stamp, copy_records, &mut |_| ())?;
+    let manifest = create(state, &to, stamp, copy_records, on_copied)?;
     let mut archives: Vec<PathBuf> = folder
         .read_dir()
         .map_err(failed("read", &folder))?
@@ -195,6 +198,21 @@ pub fn create_kept(
         std::fs::remove_file(old).map_err(failed("remove", old))?;
     }
     Ok((to, manifest))
+}
+
+/// Removes what a process that was killed left of an archive.
+fn remove_left(folder: &Path) {
+    /// No archive takes so long.
+    const LONG: Duration = Duration::from_secs(24 * 60 * 60);
+    for path in folder.read_dir().into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
+    {
+        let is_part = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".part"));
+        let modified = path.metadata().and_then(|metadata| metadata.modified());
+        let is_old = modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age > LONG));
+        if is_part && is_old {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
 }
 
 /// Returns when the last archive of a state folder was made; `None` if none was, or if nobody
@@ -593,16 +611,31 @@ mod tests {
         std::fs::write(state.path().join("uploads/1/bank.csv"), "a").unwrap();
         let make = |made_at: &str| {
             let stamp = BackupStamp { made_at: made_at.to_owned(), ..stamp() };
-            let (path, manifest) = create_kept(&state, stamp, &mut no_records).unwrap();
+            let mut copied = 0;
+            let mut on_copied = |bytes| copied += bytes;
+            let (path, manifest) =
+                create_kept(&state, stamp, &mut no_records, &mut on_copied).unwrap();
+            assert_eq!(manifest.totals().1, copied);
             let names: Vec<String> = manifest.files.into_keys().collect();
             assert!(names.iter().all(|name| !name.contains('/')), "{names:?}");
             path
         };
+        // A process that was killed two days ago, and one that is making an archive.
+        let [left, making] = ["a.zip.1.part", "b.zip.2.part"].map(|name| {
+            let path = state.path().join(KEPT).join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "").unwrap();
+            path
+        });
+        let file = File::options().write(true).open(&left).unwrap();
+        let now = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(now - Duration::from_secs(2 * 24 * 60 * 60)).unwrap();
         let times = ["2026-01-31T09:05:00Z", "2026-01-31T09:05:00.5Z", "2026-01-31T09:05:00.25Z"];
         let made = times.map(make);
         assert_eq!(last(&state), Instant::parse(times[2]));
         let kept = made.map(|path| path.exists());
         assert_eq!(kept, [false, true, true], "the newest two by their time");
+        assert!(!left.exists() && making.exists());
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 
 use libfuzzer_sys::fuzz_target;
-use stile_domain::form_upload::{BadUpload, FormEvent, FormUpload, safe_file_name};
+use stile_domain::form_upload::{BadUpload, FormEvent, FormUpload, MAX_FILES, safe_file_name};
 use stile_domain::sign_in::browser_name::browser_name;
 use stile_server::sign_in::parameters::{FormParameters, parse_time};
 
@@ -96,12 +96,17 @@ fn pieces_make_the_same_form(body: &[u8], cut: usize) {
     let whole = read(body, body.len());
     assert_eq!(read(body, cut), whole);
     let Ok(events) = whole else { return };
-    // Fields, then one file, and nothing behind it.
-    let file = events.iter().position(|event| matches!(event, FormEvent::File(_)));
-    let file = file.expect("a form that ended has a file");
-    assert!(events[..file].iter().all(|event| matches!(event, FormEvent::Field { .. })));
-    let rest = &events[file + 1..];
-    assert!(matches!(rest, [FormEvent::FileEnd] | [FormEvent::Bytes(_), FormEvent::FileEnd]));
+    // Fields, then files, each whole, and nothing behind them.
+    let first = events.iter().position(|event| matches!(event, FormEvent::File(_)));
+    let first = first.expect("a form that ended has a file");
+    assert!(events[..first].iter().all(|event| matches!(event, FormEvent::Field { .. })));
+    let files: Vec<&[FormEvent]> =
+        events[first..].split_inclusive(|event| *event == FormEvent::FileEnd).collect();
+    assert!(files.len() <= MAX_FILES);
+    for file in files {
+        use FormEvent::{Bytes, File, FileEnd};
+        assert!(matches!(file, [File(_), FileEnd] | [File(_), Bytes(_), FileEnd]));
+    }
 }
 
 /// A form that a browser would make of a file gives the file back, if its boundary is not in it.

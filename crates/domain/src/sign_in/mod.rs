@@ -11,6 +11,7 @@ pub mod asked_access;
 pub mod browser_name;
 pub mod client_id_url;
 pub mod client_metadata;
+pub mod folder_choices;
 pub mod pkce;
 pub mod public_address;
 pub mod redirect_uri;

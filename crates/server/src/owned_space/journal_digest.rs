@@ -1,16 +1,20 @@
 //! What the journal says of each client, counted once and then kept up with new lines.
 //!
 //! Reading a month of a busy journal takes longer than a page may. So the counts stay in memory,
-//! and a page adds what was written since the last one. If that is long ago, the month is read
-//! anew, line by line, so that memory never holds more than the counts. A line that is written
-//! while the month is read may count twice, which shows in no set of files.
+//! and no page waits for the month: a thread reads it line by line, and then adds new lines as long
+//! as somebody looks at pages. Until it has read the month, pages say that the calls are being
+//! counted. A short journal is counted at once. Memory never holds more than the counts. A line
+//! that is written while the month is read may count twice, which shows in no set of files.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use stile_domain::audit::activity::ClientActivity;
 use stile_domain::audit::seen::Seen;
+use stile_domain::audit::touched::TouchedFolders;
 use stile_domain::audit::{CallKind, caller, kind};
 use stile_domain::journal::JournalLine;
 use stile_domain::records::instant::Instant;
@@ -21,8 +25,14 @@ pub const CHART_DAYS: usize = 30;
 /// Over how many days the page says what a client saw.
 pub const SEEN_DAYS: usize = 7;
 const MICROS_A_DAY: i64 = 86_400_000_000;
-/// How long after the last look new lines are added to the counts, in microseconds.
+/// How long after they were added new lines are added to the counts, in microseconds.
 const KEPT_UP: i64 = 300_000_000;
+/// How often the thread adds new lines. At 1,000 calls a second it then holds 5,000 of them.
+const PAUSE: Duration = Duration::from_secs(5);
+/// How long after the last look the thread goes on, in microseconds: as long as a session lasts.
+const LOOKED_AT: i64 = 12 * 60 * 60 * 1_000_000;
+/// The longest journal that is counted while a page waits, in bytes: some 7,000 lines.
+const COUNTED_AT_ONCE: u64 = 2 << 20;
 /// The most clients that are told apart. Names are chosen by strangers.
 const MAX_CLIENTS: usize = 1_000;
 
@@ -32,12 +42,21 @@ pub struct Digest {
     /// The calls of each client by day.
     pub activity: ClientActivity,
     seen: BTreeMap<String, BTreeMap<String, Seen>>,
+    touched: BTreeMap<String, TouchedFolders>,
     last: BTreeMap<String, String>,
     /// How many lines of the journal could not be read.
     pub damaged: usize,
 }
 
 impl Digest {
+    /// Counts these lines.
+    #[cfg(test)]
+    pub(crate) fn of_lines(lines: &[JournalLine]) -> Self {
+        let mut digest = Self::default();
+        lines.iter().for_each(|line| digest.count(line));
+        digest
+    }
+
     fn count(&mut self, line: &JournalLine) {
         let who = caller(line);
         let Some(day) = line.at.get(..10).filter(|_| kind(line) != CallKind::Event) else { return };
@@ -51,6 +70,7 @@ impl Digest {
         }
         let days = self.seen.entry(who.to_owned()).or_default();
         days.entry(day.to_owned()).or_default().count(line);
+        self.touched.entry(who.to_owned()).or_default().count(line);
     }
 
     /// Drops the days that no page shows any more.
@@ -60,6 +80,10 @@ impl Digest {
             days.retain(|day, _| *day >= first);
         }
         self.activity.clients.retain(|_, days| !days.is_empty());
+        for touched in self.touched.values_mut() {
+            touched.forget_before(&first);
+        }
+        self.touched.retain(|who, _| self.activity.clients.contains_key(who));
         let first = day(now, SEEN_DAYS);
         for days in self.seen.values_mut() {
             days.retain(|day, _| *day >= first);
@@ -75,6 +99,11 @@ impl Digest {
             Seen::merge(&mut all, day);
         }
         all
+    }
+
+    /// Returns the folders that a client read and changed within the time of the chart.
+    pub fn touched(&self, client: &str) -> Option<&TouchedFolders> {
+        self.touched.get(client)
     }
 
     /// Returns when a client called last, within the time of the chart.
@@ -102,42 +131,97 @@ struct KeptUp {
     at: Instant,
 }
 
-/// Counts the journal when somebody looks.
-pub(super) struct JournalDigest {
+/// Counts the journal.
+pub(super) struct JournalDigest(Arc<SharedDigest>);
+
+/// The part of the digest that the thread shares.
+struct SharedDigest {
     place: JournalPlace,
     kept: Mutex<Option<KeptUp>>,
+    /// Whether the thread runs.
+    is_watched: AtomicBool,
+    /// When somebody looked last, in microseconds.
+    looked: AtomicI64,
 }
 
 impl JournalDigest {
     pub(super) fn new(place: JournalPlace) -> Self {
-        Self { place, kept: Mutex::default() }
+        let (is_watched, looked) = (AtomicBool::new(false), AtomicI64::new(crate::clock::now().0));
+        Self(Arc::new(SharedDigest { place, kept: Mutex::default(), is_watched, looked }))
     }
 
-    /// Returns the counts of all lines until `now`.
-    pub(super) fn until(&self, now: Instant) -> io::Result<Arc<Digest>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_kept_up = |kept: &KeptUp| now.0 >= kept.at.0 && now.0 - kept.at.0 < KEPT_UP;
-        let mut current = match kept.take().filter(is_kept_up) {
-            Some(mut current) => {
-                let lines = current.new_lines.take()?;
-                if !lines.is_empty() {
-                    let digest = Arc::make_mut(&mut current.digest);
-                    lines.iter().for_each(|line| digest.count(line));
-                }
-                current
-            }
-            None => self.counted_anew(now)?,
+    /// Returns the counts of all lines until `now`; `None` if the journal is long and was not
+    /// counted for some time. A thread then counts it.
+    pub(super) fn until(&self, now: Instant) -> io::Result<Option<Arc<Digest>>> {
+        self.0.looked.store(now.0, Ordering::Relaxed);
+        if let Some(digest) = self.0.kept_up(now)? {
+            return Ok(Some(digest));
+        }
+        if self.0.place.bytes()? <= COUNTED_AT_ONCE {
+            return self.0.count_anew(now).map(Some);
+        }
+        self.count_in_thread();
+        Ok(None)
+    }
+
+    /// Lets a thread count the journal and keep the counts up. One runs at a time.
+    pub(super) fn count_in_thread(&self) {
+        if self.0.is_watched.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let shared = Arc::downgrade(&self.0);
+        let thread = std::thread::Builder::new().name("journal counts".to_owned());
+        if let Err(error) = thread.spawn(move || watch(&shared)) {
+            tracing::error!(target: "stile::pages", %error, "the journal is not counted");
+            self.0.is_watched.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Counts the journal, and adds new lines until nobody looks any more.
+fn watch(shared: &Weak<SharedDigest>) {
+    while let Some(shared) = shared.upgrade() {
+        let now = crate::clock::now();
+        let counted = match shared.kept_up(now) {
+            Ok(None) => shared.count_anew(now).map(drop),
+            kept => kept.map(drop),
         };
+        let is_looked_at = now.0 - shared.looked.load(Ordering::Relaxed) < LOOKED_AT;
+        if let Err(error) = &counted {
+            tracing::error!(target: "stile::pages", %error, "the journal is not counted");
+        }
+        if counted.is_err() || !is_looked_at {
+            shared.is_watched.store(false, Ordering::Relaxed);
+            return;
+        }
+        drop(shared);
+        std::thread::sleep(PAUSE);
+    }
+}
+
+impl SharedDigest {
+    /// Returns the counts with the lines since the last look; `None` if that is long ago.
+    fn kept_up(&self, now: Instant) -> io::Result<Option<Arc<Digest>>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        // A page knows the time in whole seconds, and so may come before the thread.
+        let is_kept_up = |kept: &KeptUp| now.0.abs_diff(kept.at.0) < KEPT_UP.unsigned_abs();
+        let Some(mut current) = kept.take().filter(is_kept_up) else { return Ok(None) };
+        let lines = current.new_lines.take()?;
+        if !lines.is_empty() {
+            let digest = Arc::make_mut(&mut current.digest);
+            lines.iter().for_each(|line| digest.count(line));
+        }
         if day(current.at, 1) != day(now, 1) {
             Arc::make_mut(&mut current.digest).forget(now);
         }
         current.at = now;
         let digest = Arc::clone(&current.digest);
         *kept = Some(current);
-        Ok(digest)
+        Ok(Some(digest))
     }
 
-    fn counted_anew(&self, now: Instant) -> io::Result<KeptUp> {
+    /// Counts the month, and keeps the counts. Nobody waits for it who has others.
+    fn count_anew(&self, now: Instant) -> io::Result<Arc<Digest>> {
         // Before the first look, so that no line falls between the two.
         let new_lines = self.place.new_lines()?;
         let mut digest = Digest::default();
@@ -147,7 +231,10 @@ impl JournalDigest {
         }
         digest.damaged = lines.damaged();
         digest.forget(now);
-        Ok(KeptUp { digest: Arc::new(digest), new_lines, at: now })
+        let digest = Arc::new(digest);
+        let counted = KeptUp { digest: Arc::clone(&digest), new_lines, at: now };
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
+        Ok(digest)
     }
 }
 
@@ -178,7 +265,7 @@ mod tests {
         let digest = JournalDigest::new(JournalPlace::new(state, None));
         let now = crate::clock::now();
         let total = |now| {
-            let counted = digest.until(now).unwrap();
+            let counted = digest.until(now).unwrap().unwrap();
             let days = counted.activity.clients.values().flat_map(BTreeMap::values);
             days.map(|counts| counts.total()).sum::<u64>()
         };
@@ -189,11 +276,35 @@ mod tests {
         assert_eq!(total(now), 3);
         // After a long time the journal is read anew, with the same result.
         assert_eq!(total(Instant(now.0 + KEPT_UP)), 3);
-        let counted = digest.until(now).unwrap();
+        let counted = digest.until(now).unwrap().unwrap();
         assert_eq!(counted.clients().collect::<Vec<_>>(), ["cursor", "planner"]);
         assert_eq!(counted.seen("cursor").changed(), ["changed 1 file in /work"]);
         assert!(counted.last_call("cursor").is_some() && counted.last_call("x").is_none());
         // What is older than the chart does not count.
         assert_eq!(total(Instant(now.0 + 40 * MICROS_A_DAY)), 0);
+    }
+
+    #[test]
+    fn a_long_journal_is_counted_without_a_page_that_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        let journal = Journal::open(&state).unwrap();
+        let lines = 12_000;
+        for _ in 0..lines {
+            journal.append(line("cursor", "text.read")).unwrap();
+        }
+        let place = JournalPlace::new(state, None);
+        assert!(place.bytes().unwrap() > COUNTED_AT_ONCE);
+        let digest = JournalDigest::new(place);
+        let now = crate::clock::now();
+        assert!(digest.until(now).unwrap().is_none(), "no page waits");
+        let counted = loop {
+            match digest.until(now).unwrap() {
+                Some(counted) => break counted,
+                None => std::thread::yield_now(),
+            }
+        };
+        let days = counted.activity.clients["cursor"].values();
+        assert_eq!(days.map(|counts| counts.reads).sum::<u64>(), lines);
     }
 }

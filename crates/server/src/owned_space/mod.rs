@@ -4,6 +4,7 @@
 //! `stile undo` do, on the journal, as `stile audit` and `stile activity` do, and on the findings
 //! of [`crate::checkup`], as `stile doctor` does.
 
+mod chain_check;
 mod journal_digest;
 
 use std::io;
@@ -18,8 +19,11 @@ use stile_tools::space::SpaceTools;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::owner_at_the_page;
+use crate::checkup::Finding;
+use crate::owner_backup::PageBackup;
 use crate::owner_files::OwnerFiles;
 
+use chain_check::ChainCheck;
 use journal_digest::JournalDigest;
 pub use journal_digest::{CHART_DAYS, Digest, SEEN_DAYS};
 
@@ -31,9 +35,12 @@ pub struct OwnedSpace {
     pub state: StateDir,
     /// The journal, of all servers if they share one.
     pub journal: JournalPlace,
+    /// The backup of the page.
+    pub backup: Arc<PageBackup>,
     tools: SpaceTools,
     history: Option<Arc<History>>,
     digest: JournalDigest,
+    chain: Arc<ChainCheck>,
     /// Places for pages that follow the journal.
     live_places: Arc<Semaphore>,
 }
@@ -51,7 +58,14 @@ impl OwnedSpace {
     ) -> Self {
         let digest = JournalDigest::new(journal.clone());
         let live_places = Arc::new(Semaphore::new(LIVE_PLACES));
-        Self { root, state, journal, tools, history, digest, live_places }
+        let chain = Arc::new(ChainCheck::new(state.clone()));
+        let backup = Arc::default();
+        Self { root, state, journal, backup, tools, history, digest, chain, live_places }
+    }
+
+    /// Lets a thread count the journal before somebody looks at a page.
+    pub fn count_ahead(&self) {
+        self.digest.count_in_thread();
     }
 
     /// Begins a session of the owner with the files, whose changes count as one call of the tool
@@ -71,11 +85,23 @@ impl OwnedSpace {
         self.history.as_deref()
     }
 
-    /// Returns what the journal says of all clients until `now`.
+    /// Returns what the journal says of all clients until `now`; `None` while a long journal is
+    /// being counted.
     ///
     /// # Errors
     /// The error of the file system or of the database.
-    pub fn digest(&self, now: Instant) -> io::Result<Arc<Digest>> {
+    pub fn digest(&self, now: Instant) -> io::Result<Option<Arc<Digest>>> {
         self.digest.until(now)
+    }
+
+    /// Checks the journal and its chain, and waits for it.
+    pub fn check_journal(&self, now: Instant) -> Vec<Finding> {
+        self.chain.check(now)
+    }
+
+    /// Returns what the last check of the journal and its chain found. A check that is an hour old
+    /// is made again; that of a long journal by a thread.
+    pub fn journal_findings(&self, now: Instant) -> Vec<Finding> {
+        self.chain.latest(now)
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stile_domain::error::Refusal;
-use stile_domain::hash::ContentHash;
-use stile_domain::history::past_change::Author;
+use stile_domain::hash::{ContentHash, hex};
+use stile_domain::history::past_change::{Author, PastChange};
 use stile_domain::history::undo_plan::{Obstacle, PathNow};
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
@@ -150,13 +150,55 @@ impl OwnerFiles {
     ) -> Result<Option<String>, OwnerFilesError> {
         let old = self.tools.version_bytes(&self.caller, path, old).await?;
         let new = self.tools.version_bytes(&self.caller, path, new).await?;
-        let (Ok(old), Ok(new)) = (String::from_utf8(old), String::from_utf8(new)) else {
-            return Ok(None);
-        };
-        let mut config = similar::TextDiff::configure();
-        let diff = config.timeout(within).diff_lines(&old, &new);
-        Ok(Some(diff.unified_diff().header(old_name, new_name).to_string()))
+        Ok(unified(old, new, [old_name, new_name], within))
     }
+
+    /// Returns what a change did to the text of its file, as `diff -u` shows it; `None` if one of
+    /// the versions is not text. After the time `within`, the rest is shown with more lines than
+    /// need be.
+    ///
+    /// # Errors
+    /// [`OwnerFilesError`], if the history has a version no longer too.
+    pub async fn change_difference(
+        &self,
+        change: &PastChange,
+        within: Duration,
+    ) -> Result<Option<String>, OwnerFilesError> {
+        let path = change.to.as_ref().unwrap_or(&change.path);
+        let old = match change.before {
+            None => Vec::new(),
+            // A move keeps the text.
+            Some(_) if change.to.is_some() && change.before == change.after => {
+                return Ok(Some(String::new()));
+            }
+            Some(_) => {
+                let before = Some(OldVersion::Before(change.number));
+                self.tools.version_bytes(&self.caller, &change.path, before).await?
+            }
+        };
+        let new = match change.after {
+            None => Vec::new(),
+            Some(hash) => {
+                let is_now = self.now(path).await? == PathNow::File(hash);
+                let after = (!is_now).then(|| OldVersion::Hash(hex(hash.as_bytes())));
+                self.tools.version_bytes(&self.caller, path, after).await?
+            }
+        };
+        Ok(unified(old, new, ["before", "after"], within))
+    }
+}
+
+/// Returns the difference between two texts as `diff -u` shows it; `None` if one is not text.
+fn unified(
+    old: Vec<u8>,
+    new: Vec<u8>,
+    [old_name, new_name]: [&str; 2],
+    within: Duration,
+) -> Option<String> {
+    let (Ok(old), Ok(new)) = (String::from_utf8(old), String::from_utf8(new)) else { return None };
+    let mut config = similar::TextDiff::configure();
+    let diff = config.timeout(within).diff_lines(&old, &new);
+    Some(diff.unified_diff().header(old_name, new_name).to_string())
 }
 
 /// What it takes to give a file an old version.

@@ -186,7 +186,9 @@ fn unrecorded(
     }
     lines.retain(|line| {
         let is_later = query.since.is_none_or(|since| line.until >= since);
-        is_later && query.client.as_ref().is_none_or(|client| line.client == *client)
+        let is_earlier = query.until.is_none_or(|until| line.since < until);
+        let is_of_client = query.client.as_ref().is_none_or(|client| line.client == *client);
+        is_later && is_earlier && is_of_client
     });
     Ok(lines)
 }

@@ -1,12 +1,13 @@
 //! Files that were sent to the owner's page, and the imports that begin there.
 //!
-//! A file belongs to the session that sent it, and no other session sees it. It is gone after an
-//! hour, when another one takes its place, when its import is done, or when the server stops. All
-//! files count against one bound, of which no person takes all. An import works in a thread of its
-//! own, which ends with the process: each batch of an import is whole, and sending the file again
-//! goes on behind it.
+//! A file belongs to the session that sent it, and no other session sees it. Files that were sent
+//! together take their turns: the page shows the first, and goes on to the next when the owner is
+//! done with it. A file is gone after an hour, when others take its place, when its import is done,
+//! or when the server stops. All files count against one bound, of which no person takes all. An
+//! import works in a thread of its own, which ends with the process: each batch of an import is
+//! whole, and sending the file again goes on behind it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ use stile_store::staged_uploads::{IncomingFile, StagedFile, UploadFolder};
 use stile_store::state::SecretDigest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{PREVIEW_ROWS, UnknownInput, input, text_reader};
+use super::{PREVIEW_ROWS, UnknownInput, input, text_reader, words};
 use crate::fair_share::{FairShare, Neighbour, Resource, Share, ShareUsedUp};
 
 /// The largest file that the page takes, in bytes.
@@ -41,6 +42,13 @@ pub const UPLOAD_LIFE: Duration = Duration::from_secs(60 * 60);
 const CONNECTIONS: usize = 16;
 /// Imports that run at once.
 const RUNNING: usize = 4;
+/// How many ended imports of a person are shown.
+const KEPT_IMPORTS: usize = 5;
+/// How many rows that could not be stored are kept of each.
+const KEPT_BAD_ROWS: usize = 20;
+
+/// The files of one session, in the order in which they take their turns.
+type Turns = VecDeque<Arc<Upload>>;
 
 /// The files of all sessions.
 pub struct Uploads {
@@ -48,7 +56,21 @@ pub struct Uploads {
     bytes: Arc<FairShare>,
     connections: Arc<FairShare>,
     running: Arc<Semaphore>,
-    staged: Mutex<HashMap<SecretDigest, Arc<Upload>>>,
+    staged: Mutex<HashMap<SecretDigest, Turns>>,
+    ended: Arc<EndedImports>,
+}
+
+/// The last imports of each person since the server started, the latest first.
+#[derive(Debug, Default)]
+struct EndedImports(Mutex<HashMap<String, VecDeque<Arc<EndedImport>>>>);
+
+impl EndedImports {
+    fn add(&self, subject: &str, ended: Arc<EndedImport>) {
+        let mut all = lock(&self.0);
+        let own = all.entry(subject.to_owned()).or_default();
+        own.push_front(ended);
+        own.truncate(KEPT_IMPORTS);
+    }
 }
 
 impl Uploads {
@@ -62,10 +84,11 @@ impl Uploads {
             connections: shared(Resource::Connections, CONNECTIONS),
             running: Arc::new(Semaphore::new(RUNNING)),
             staged: Mutex::default(),
+            ended: Arc::default(),
         })
     }
 
-    /// Takes room for a file of so many bytes.
+    /// Takes room for files of so many bytes together.
     ///
     /// # Errors
     /// [`ShareUsedUp`], if the other files leave too little.
@@ -87,10 +110,13 @@ impl Uploads {
         self.folder.begin(name)
     }
 
-    /// Gives a session a file, in the place of the one that it had.
-    pub fn put(self: &Arc<Self>, session: SecretDigest, file: StagedFile, room: Share) {
-        let upload = Upload::new(file, room, Moment::now() + UPLOAD_LIFE);
-        self.lock().insert(session, Arc::new(upload));
+    /// Gives a session files, in the place of those that it had.
+    pub fn put(self: &Arc<Self>, session: SecretDigest, files: Vec<StagedFile>, room: Share) {
+        let (room, until) = (Arc::new(room), Moment::now() + UPLOAD_LIFE);
+        let upload = |file| Arc::new(Upload::new(file, Arc::clone(&room), until));
+        let replaced = self.lock().insert(session, files.into_iter().map(upload).collect());
+        // Files are removed without the lock.
+        drop(replaced);
         let all = Arc::downgrade(self);
         tokio::spawn(async move {
             tokio::time::sleep(UPLOAD_LIFE).await;
@@ -100,15 +126,28 @@ impl Uploads {
         });
     }
 
-    /// Returns the file of a session.
+    /// Returns the file of a session whose turn it is.
     pub fn of(&self, session: &SecretDigest) -> Option<Arc<Upload>> {
-        self.sweep(Moment::now());
-        self.lock().get(session).cloned()
+        self.all_of(session).into_iter().next()
     }
 
-    /// Forgets the file of a session. An import of it goes on.
+    /// Returns the files of a session, in the order of their turns.
+    pub fn all_of(&self, session: &SecretDigest) -> Vec<Arc<Upload>> {
+        self.sweep(Moment::now());
+        self.lock().get(session).into_iter().flatten().cloned().collect()
+    }
+
+    /// Forgets the file of a session whose turn it is, so that it is the next one's. An import of
+    /// it goes on.
     pub fn forget(&self, session: &SecretDigest) {
-        self.lock().remove(session);
+        let first = self.lock().get_mut(session).and_then(VecDeque::pop_front);
+        drop(first);
+    }
+
+    /// Forgets all files of a session. An import of one goes on.
+    pub fn forget_all(&self, session: &SecretDigest) {
+        let all = self.lock().remove(session);
+        drop(all);
     }
 
     /// Imports the file of a session with another thread.
@@ -125,19 +164,29 @@ impl Uploads {
         let place = Arc::clone(&self.running).try_acquire_owned();
         let place =
             place.map_err(|_| "Other imports run. Try again when one is done.".to_owned())?;
-        upload.start(owned, order, now, place)
+        upload.start(owned, order, now, (place, Arc::clone(&self.ended)))
+    }
+
+    /// Returns the last imports of a person since the server started, the latest first.
+    pub fn ended_of(&self, subject: &str) -> Vec<Arc<EndedImport>> {
+        lock(&self.ended.0).get(subject).into_iter().flatten().cloned().collect()
     }
 
     /// Forgets the files whose time has passed.
     fn sweep(&self, now: Moment) {
         let ended = |upload: &Arc<Upload>| upload.until <= now && !upload.is_running();
-        let gone: Vec<Arc<Upload>> =
-            self.lock().extract_if(|_, upload| ended(upload)).map(|(_, upload)| upload).collect();
+        let mut gone = Vec::new();
+        self.lock().retain(|_, turns| {
+            let (ended, left): (Turns, Turns) = turns.drain(..).partition(ended);
+            gone.extend(ended);
+            *turns = left;
+            !turns.is_empty()
+        });
         // Files are removed without the lock.
         drop(gone);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SecretDigest, Arc<Upload>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SecretDigest, Turns>> {
         self.staged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -162,6 +211,12 @@ impl ImportOrder {
 /// An import that has ended.
 #[derive(Debug)]
 pub struct EndedImport {
+    /// The name of the file.
+    pub file: String,
+    /// When the import began.
+    pub at: Instant,
+    /// The first rows that could not be stored, each with its place and the reason.
+    pub bad: Vec<String>,
     /// The stream that the rows became records of.
     pub target: ImportTarget,
     /// What was stored, also if the import stopped.
@@ -197,11 +252,12 @@ pub struct Upload {
     stage: Mutex<Stage>,
     /// The last preview, with what it is a preview of.
     previewed: Mutex<Option<(ImportOrder, Previewed)>>,
-    _room: Share,
+    /// The room of all files that were sent together.
+    _room: Arc<Share>,
 }
 
 impl Upload {
-    fn new(file: StagedFile, room: Share, until: Moment) -> Self {
+    fn new(file: StagedFile, room: Arc<Share>, until: Moment) -> Self {
         Self {
             number: uuid::Uuid::new_v4().simple().to_string(),
             bytes: file.bytes(),
@@ -274,7 +330,7 @@ impl Upload {
         (services, caller): (RecordService, Principal),
         order: ImportOrder,
         now: Instant,
-        place: OwnedSemaphorePermit,
+        (place, all_ended): (OwnedSemaphorePermit, Arc<EndedImports>),
     ) -> Result<(), String> {
         let input = self.input()?;
         {
@@ -289,15 +345,16 @@ impl Upload {
             let run = || upload.run((&services, &caller), &order, &input, now);
             // A bug in an importer ends this import and is told.
             let ran = std::panic::catch_unwind(AssertUnwindSafe(run));
-            let ended = ran.unwrap_or_else(|_| EndedImport {
-                target: order.target.clone(),
-                report: ImportReport::default(),
-                error: Some("The import failed. Its batches before that are stored.".to_owned()),
+            let ended = ran.unwrap_or_else(|_| {
+                let error = "The import failed. Its batches before that are stored.".to_owned();
+                upload.ended(&order, now, (ImportReport::default(), Some(error)))
             });
             if ended.error.is_none() {
                 lock(&upload.file).take();
             }
-            *lock(&upload.stage) = Stage::Ended(Arc::new(ended));
+            let ended = Arc::new(ended);
+            all_ended.add(caller.subject(), Arc::clone(&ended));
+            *lock(&upload.stage) = Stage::Ended(ended);
             drop(place);
         };
         std::thread::Builder::new().name("page import".to_owned()).spawn(work).map(drop).map_err(
@@ -320,13 +377,30 @@ impl Upload {
         let imported = import.run(std::slice::from_ref(input), &mut |progress| {
             *lock(&self.stage) = Stage::Running(progress);
         });
-        let target = order.target.clone();
-        match imported {
-            Ok(report) => EndedImport { target, report, error: None },
+        let ended = match imported {
+            Ok(report) => (report, None),
             Err(stopped) => {
                 let StoppedImport { error, report } = *stopped;
-                EndedImport { target, report, error: Some(self.without_path(&told(&error))) }
+                (report, Some(self.without_path(&told(&error))))
             }
+        };
+        self.ended(order, now, ended)
+    }
+
+    fn ended(
+        &self,
+        order: &ImportOrder,
+        at: Instant,
+        (report, error): (ImportReport, Option<String>),
+    ) -> EndedImport {
+        let bad = report.bad.iter().take(KEPT_BAD_ROWS);
+        EndedImport {
+            file: self.name().to_owned(),
+            at,
+            bad: bad.map(|bad| self.without_path(&words::bad_row(bad))).collect(),
+            target: order.target.clone(),
+            report,
+            error,
         }
     }
 }
@@ -400,7 +474,7 @@ mod tests {
         let mut incoming = uploads.begin(name).unwrap();
         incoming.write(b"a,b\n1,2\n").unwrap();
         let room = uploads.room(&sender(name), 8).unwrap();
-        uploads.put(session, incoming.finish().unwrap(), room);
+        uploads.put(session, vec![incoming.finish().unwrap()], room);
     }
 
     #[tokio::test]
@@ -419,6 +493,31 @@ mod tests {
         assert!(!path.exists());
         uploads.sweep(Moment::now() + UPLOAD_LIFE);
         assert_eq!((name([1; 32]), name([2; 32])), (None, None));
+    }
+
+    #[tokio::test]
+    async fn files_that_were_sent_together_take_their_turns_and_share_their_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        let uploads = Uploads::new(UploadFolder::open(&state).unwrap());
+        let all = MAX_UPLOAD_BYTES;
+        let room = uploads.room(&sender("ann"), all).unwrap();
+        let file = |name: &str| uploads.begin(name).unwrap().finish().unwrap();
+        uploads.put([1; 32], vec![file("one.csv"), file("two.csv"), file("three.csv")], room);
+        let names = || {
+            let all = uploads.all_of(&[1; 32]);
+            all.iter().map(|upload| upload.name().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(), ["one.csv", "two.csv", "three.csv"]);
+        uploads.forget(&[1; 32]);
+        assert_eq!(uploads.of(&[1; 32]).unwrap().name(), "two.csv");
+        uploads.forget(&[2; 32]);
+        uploads.forget_all(&[1; 32]);
+        assert_eq!(names(), [""; 0]);
+        // The room is free again once the last of them is gone.
+        let held: Vec<Share> =
+            std::iter::from_fn(|| uploads.room(&sender("ann"), all).ok()).collect();
+        assert!(!held.is_empty());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use axum::body::Body;
 use http::Response;
-use stile_domain::scope::{Scopes, Verb};
+use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_store::state::{AuthorizationRecord, StateError};
 
 use super::access_rows::{self, MAX_RIGHTS, is_own, may_end};
@@ -16,13 +16,16 @@ use crate::sign_in::parameters::FormParameters;
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
 
-pub use super::access_view::{END_PATH, NARROW_PATH, REVOKE_GRANT_PATH, REVOKE_TOKEN_PATH};
+pub use super::access_view::{
+    END_PATH, NARROW_PATH, REVOKE_GRANT_PATH, REVOKE_TOKEN_PATH, TAKE_AWAY_PATH,
+};
 
 /// The page in the navigation, and its title.
 const PAGE: (&str, &str) = (ACCESS_PATH, "Who may do what");
 
 /// What the page says after a form: the word in the address and the sentence.
-const NOTICES: [(&str, &str); 5] = [
+const NOTICES: [(&str, &str); 6] = [
+    ("changed", "The access is changed. The client's next request is held to it."),
     ("ended", "The access is ended. The client is refused from its next request on."),
     ("narrowed", "The access is narrowed. The client's next request is held to it."),
     ("revoked", "The token is revoked. It is refused from the next request on."),
@@ -62,14 +65,47 @@ pub fn narrow(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
         let (form, session) = (visit.parameters, visit.session);
         let id = visit.text("id");
         let Some(record) = find(server, session, id)? else { return Ok("gone") };
-        let kept = kept_scopes(&Scopes::from_claim(&record.scopes), form);
-        if !kept.iter().any(|scope| scope.verb().is_right()) && record.grant.is_none() {
-            server.end_authorization(&record)?;
-            return Ok("ended");
-        }
-        let found = server.tokens().narrow_authorization(id, &kept.to_string())?;
-        Ok(if found { "narrowed" } else { "gone" })
+        leave(server, &record, &kept_scopes(&Scopes::from_claim(&record.scopes), form))
     })
+}
+
+/// Takes one right of an authorization away, or leaves only reading of it.
+pub fn take_away(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    changed(server, request, |visit| {
+        let Some(record) = find(server, visit.session, visit.text("id"))? else {
+            return Ok("gone");
+        };
+        let all = Scopes::from_claim(&record.scopes);
+        let scope = visit.text("scope");
+        // The page may be older than the authorization.
+        if !all.iter().any(|known| known.to_string() == scope) {
+            return Ok("gone");
+        }
+        let (taken, left): (Vec<&Scope>, Vec<&Scope>) =
+            all.iter().partition(|known| known.to_string() == scope);
+        let reads = |taken: &&Scope| {
+            let raw = taken.to_raw();
+            let (_, place) = raw.split_once(':')?;
+            Scope::parse_raw(&format!("read:{place}")).ok()
+        };
+        let instead = taken.iter().filter(|_| visit.text("instead") == "read").filter_map(reads);
+        let left = left.into_iter().cloned();
+        leave(server, &record, &left.chain(instead).collect())
+    })
+}
+
+/// Leaves an authorization only these scopes, and ends it if nothing is left.
+pub(super) fn leave(
+    server: &AuthorizationServer,
+    record: &AuthorizationRecord,
+    left: &Scopes,
+) -> Result<&'static str, PageError> {
+    if !left.iter().any(|scope| scope.verb().is_right()) && record.grant.is_none() {
+        server.end_authorization(record)?;
+        return Ok("ended");
+    }
+    let found = server.tokens().set_approved_scopes(&record.id, &left.to_string())?;
+    Ok(if found { "narrowed" } else { "gone" })
 }
 
 /// Revokes a token that was made by command.
@@ -108,7 +144,7 @@ pub fn revoke_grant(server: &AuthorizationServer, request: &WebRequest) -> Respo
 }
 
 /// Returns the authorization with an identifier, if the person may end it.
-fn find(
+pub(super) fn find(
     server: &AuthorizationServer,
     session: &BrowserSession,
     id: &str,

@@ -1,9 +1,11 @@
 //! The rows of the page "who may do what": who has access, what for, and what the journal says.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Instant as Moment;
 
 use stile_domain::audit::activity::DayCounts;
+use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::grant::{Grant, StreamGrant};
@@ -17,14 +19,15 @@ use stile_store::state::{AuthorizationRecord, TokenKind, TokenRecord};
 use stile_store::state_backup;
 
 use super::access_view::{
-    Access, AccessView, ClientRow, EndedRow, GrantRow, RightRow, ShownClients, WaitingRow, WeekRow,
+    Access, AccessView, ClientRow, EndedRow, GrantRow, RightRow, ShownClients, UnusedRow,
+    WaitingRow, WeekRow,
 };
 use super::browser_session::BrowserSession;
 use super::signed_in::{PageError, Visit};
 use super::times::{day_of_instant, instant, minute_of_instant};
 use crate::auth::signed_in_owner;
-use crate::checkup;
-use crate::owned_space::{CHART_DAYS, Digest};
+use crate::checkup::{self, FindingGrade};
+use crate::owned_space::{CHART_DAYS, Digest, OwnedSpace};
 use crate::sign_in::authorize::{self, CONSENT_PATH};
 
 /// A right that a form may keep has a number below this.
@@ -47,8 +50,10 @@ const LONG: i64 = 300 * DAY;
 
 /// Returns what the page shows.
 pub(super) fn view<'a>(visit: &Visit<'a>) -> Result<AccessView<'a>, PageError> {
-    let digest = digest(visit)?;
-    let (all, ended) = clients(visit, digest.as_deref())?;
+    let counted = digest(visit)?;
+    let digest = counted.as_ref().and_then(Option::as_deref);
+    let (all, ended) = clients(visit)?;
+    let named = names(&all);
     let search = visit.text("q").trim();
     let sought = search.to_lowercase();
     let page = visit.text("page").parse().unwrap_or(0_usize).min(all.len());
@@ -57,24 +62,26 @@ pub(super) fn view<'a>(visit: &Visit<'a>) -> Result<AccessView<'a>, PageError> {
     let mut clients: Vec<ClientRow> = found.skip(page.saturating_mul(CLIENTS_OF_PAGE)).collect();
     let has_more = clients.len() > CLIENTS_OF_PAGE;
     clients.truncate(CLIENTS_OF_PAGE);
-    let damaged = digest.as_ref().map_or(0, |digest| digest.damaged);
-    let mut warnings = Vec::new();
-    if damaged > 0 {
-        warnings.push(format!(
-            "{damaged} lines of the journal cannot be read. Health says whether its chain is \
-             whole."
-        ));
-    }
-    // A state that nobody ever copied is new, or copied by other means.
-    let backup = visit.owned().filter(|_| !visit.session.is_one_of_people);
-    let backup = backup.and_then(|space| state_backup::last(&space.state));
-    if backup.is_some_and(|made| checkup::is_old_backup(made, visit.now)) {
-        warnings.push("The last backup is more than 30 days old. Health makes another.".to_owned());
+    // What the journal says is looked up for the clients that the page shows alone.
+    for row in &mut clients {
+        if let Some(digest) = digest {
+            row.week = Some(week(digest, &row.name, visit.now));
+            row.unused = unused(row, digest, visit.now);
+        }
+        row.warnings = warnings(row, visit.now);
+        // Anybody may register under a name, and the journal and the history know the name alone.
+        if let Some(others) = named.get(&row.name).filter(|count| **count > 1) {
+            row.warnings.push(format!(
+                "{others} accesses have this name. What it saw and changed, and what is taken back, \
+                 is of all of them."
+            ));
+        }
     }
     Ok(AccessView {
         now: visit.now,
         waiting: waiting(visit),
-        warnings,
+        warnings: visit.owned().map(|space| of_server(visit, space, digest)).unwrap_or_default(),
+        is_counting: counted.is_some_and(|counted| counted.is_none()),
         clients,
         shown: ShownClients { has_more, ..shown },
         ended,
@@ -85,8 +92,42 @@ pub(super) fn view<'a>(visit: &Visit<'a>) -> Result<AccessView<'a>, PageError> {
     })
 }
 
-/// Returns what the journal says, for the owner of the space.
-fn digest(visit: &Visit<'_>) -> Result<Option<std::sync::Arc<Digest>>, PageError> {
+/// Returns what is odd and not about one client. Health says what to do about each.
+fn of_server(visit: &Visit<'_>, space: &OwnedSpace, digest: Option<&Digest>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let damaged = digest.map_or(0, |digest| digest.damaged);
+    if damaged > 0 {
+        warnings.push(format!("{damaged} lines of the journal cannot be read."));
+    }
+    let mut found = vec![checkup::folder("files", "the folder of your files", &space.root)];
+    // What belongs to the server is the operator's where there are several people.
+    if !visit.session.is_one_of_people {
+        found.push(checkup::folder("state", "the state folder", space.state.path()));
+        let journal = space.journal_findings(instant(visit.now)).into_iter();
+        found.extend(journal.filter(|found| found.outcome == FindingGrade::Bad));
+        // A state that nobody ever copied is new, or copied by other means.
+        let backup = state_backup::last(&space.state);
+        if backup.is_some_and(|made| checkup::is_old_backup(made, visit.now)) {
+            warnings.push("The last backup is more than 30 days old.".to_owned());
+        }
+    }
+    let odd = found.into_iter().filter(|found| found.outcome != FindingGrade::Good);
+    warnings.extend(odd.map(|found| capitalised(&format!("{}: {}.", found.step, found.detail))));
+    warnings
+}
+
+/// Returns how many accesses have each name.
+fn names(rows: &[ClientRow]) -> HashMap<String, usize> {
+    let mut named: HashMap<String, usize> = HashMap::new();
+    for row in rows {
+        *named.entry(row.name.clone()).or_default() += 1;
+    }
+    named
+}
+
+/// Returns what the journal says, for the owner of the space; inside, `None` while it is being
+/// counted.
+fn digest(visit: &Visit<'_>) -> Result<Option<Option<Arc<Digest>>>, PageError> {
     let digest = visit.owned().map(|space| space.digest(instant(visit.now))).transpose();
     digest.map_err(|error| PageError::logged(&error))
 }
@@ -113,10 +154,7 @@ fn waiting(visit: &Visit<'_>) -> Vec<WaitingRow> {
 }
 
 /// Returns the clients that may do something, the latest use first, and what ended.
-fn clients(
-    visit: &Visit<'_>,
-    digest: Option<&Digest>,
-) -> Result<(Vec<ClientRow>, Vec<EndedRow>), PageError> {
+fn clients(visit: &Visit<'_>) -> Result<(Vec<ClientRow>, Vec<EndedRow>), PageError> {
     let (server, session, now) = (visit.server, visit.session, visit.now);
     let tokens = server.tokens();
     let uses = server.settings.uses.all()?;
@@ -157,21 +195,6 @@ fn clients(
         let used = uses.get(&token.jti).copied();
         rows.push(token_row(token, used));
     }
-    let mut named: HashMap<String, usize> = HashMap::new();
-    for row in &rows {
-        *named.entry(row.name.clone()).or_default() += 1;
-    }
-    for row in &mut rows {
-        row.week = digest.map(|digest| week(digest, &row.name, now));
-        row.warnings = warnings(row, now);
-        // Anybody may register under a name, and the journal and the history know the name alone.
-        if let Some(others) = named.get(&row.name).filter(|count| **count > 1) {
-            row.warnings.push(format!(
-                "{others} accesses have this name. What it saw and changed, and what is taken back, \
-                 is of all of them."
-            ));
-        }
-    }
     rows.sort_by_key(|row| std::cmp::Reverse(row.last_used.unwrap_or(row.created)));
     ended.sort_by_key(|row| std::cmp::Reverse(row.at));
     ended.truncate(MAX_ENDED);
@@ -208,7 +231,13 @@ fn week(digest: &Digest, name: &str, now: i64) -> WeekRow {
 /// Returns what the owner should look at.
 fn warnings(row: &ClientRow, now: i64) -> Vec<String> {
     let mut warnings = Vec::new();
-    if row.is_unguarded {
+    for (verb, deed) in [(Verb::Write, "change"), (Verb::Read, "read")] {
+        if row.scopes.cover_subtree(verb, &SpacePath::root()) {
+            warnings.push(format!("It may {deed} all files. Most clients need a few folders."));
+            break;
+        }
+    }
+    if row.is_unguarded() {
         warnings.push("It may use keys, passwords and files that programs run.".to_owned());
     }
     if let Some(week) = row.week.as_ref().filter(|week| week.refused >= MANY_REFUSED) {
@@ -224,6 +253,29 @@ fn warnings(row: &ClientRow, now: i64) -> Vec<String> {
         warnings.push("Its access lasts for most of a year.".to_owned());
     }
     warnings
+}
+
+/// Returns the rights that the client did not use for thirty days, although it called.
+fn unused(row: &ClientRow, digest: &Digest, now: i64) -> Vec<UnusedRow> {
+    let called = row.last_used.is_some_and(|used| now.saturating_sub(used) <= UNUSED);
+    let Some(touched) = digest.touched(&row.name).filter(|_| called) else { return Vec::new() };
+    if now.saturating_sub(row.created) <= UNUSED {
+        return Vec::new();
+    }
+    let row_of = |scope: &Scope| match scope.verb() {
+        _ if !touched.uses(scope) => Some(UnusedRow {
+            sentence: format!("It may {}, and did not for 30 days.", sentence(scope)),
+            scope: scope.to_string(),
+            keeps_reading: false,
+        }),
+        Verb::Write if !touched.changed_by(scope) => Some(UnusedRow {
+            sentence: format!("It may {}, and changed nothing there for 30 days.", sentence(scope)),
+            scope: scope.to_string(),
+            keeps_reading: true,
+        }),
+        _ => None,
+    };
+    row.scopes.iter().filter_map(row_of).take(MAX_RIGHTS).collect()
 }
 
 /// Returns the grants that count.
@@ -270,14 +322,11 @@ fn authorization_row(record: AuthorizationRecord, hosts: &str, used: Option<i64>
         created: record.created,
         expires: Some(record.expires),
         last_used: used,
-        is_unguarded: is_unguarded(&scopes),
+        scopes,
+        unused: Vec::new(),
         warnings: Vec::new(),
         week: None,
     }
-}
-
-fn is_unguarded(scopes: &Scopes) -> bool {
-    scopes.iter().any(|scope| scope.verb() == Verb::Unguard)
 }
 
 fn token_row(token: TokenRecord, used: Option<i64>) -> ClientRow {
@@ -299,7 +348,8 @@ fn token_row(token: TokenRecord, used: Option<i64>) -> ClientRow {
         created: token.issued,
         expires: (token.expires < TokenRecord::NEVER).then_some(token.expires),
         last_used: used,
-        is_unguarded: is_unguarded(&scopes),
+        scopes,
+        unused: Vec::new(),
         warnings: Vec::new(),
         week: None,
     }
@@ -382,6 +432,8 @@ fn hosts(redirects: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use stile_domain::journal::JournalLine;
+
     use super::*;
 
     #[test]
@@ -406,7 +458,8 @@ mod tests {
             created: 0,
             expires,
             last_used: used,
-            is_unguarded: false,
+            scopes: Scopes::none(),
+            unused: Vec::new(),
             warnings: Vec::new(),
             week: Some(WeekRow { refused: 19, ..WeekRow::default() }),
         }
@@ -419,12 +472,54 @@ mod tests {
         let quiet = row(approved(), Some(now + 90 * DAY), Some(now - DAY));
         assert_eq!(warnings(&quiet, now), [""; 0]);
         let mut odd = row(approved(), Some(now + 365 * DAY), None);
-        odd.is_unguarded = true;
+        odd.scopes = Scopes::from_claim("unguard:/ write:/");
         odd.week = Some(WeekRow { refused: 20, ..WeekRow::default() });
         let said = warnings(&odd, now).join(" ");
-        for word in ["keys", "20 of its calls", "30 days", "most of a year"] {
+        for word in ["change all files", "keys", "20 of its calls", "30 days", "most of a year"] {
             assert!(said.contains(word), "{word}: {said}");
         }
+    }
+
+    #[test]
+    fn a_right_on_everything_is_said_unless_something_is_taken_from_it() {
+        let said = |claim: &str| {
+            let mut row = row(Access::Token { jti: String::new() }, None, Some(0));
+            row.scopes = Scopes::from_claim(claim);
+            warnings(&row, 0).join(" ")
+        };
+        assert!(said("read:/").contains("read all files"));
+        assert!(said("write:/").contains("change all files"));
+        assert_eq!(said("write:/work/ read:/notes/"), "");
+        assert_eq!(said("write:/ deny:/secret"), "");
+    }
+
+    #[test]
+    fn a_right_that_nobody_used_for_thirty_days_is_named() {
+        let now = 100 * DAY;
+        let line = |tool: &str, path: &str| JournalLine {
+            at: instant(now - DAY).to_rfc3339(),
+            subject: Some("ann".to_owned()),
+            client: Some("cursor".to_owned()),
+            tool: tool.to_owned(),
+            path: SpacePath::parse(path).ok(),
+            outcome: "ok".to_owned(),
+            ..JournalLine::default()
+        };
+        let digest = Digest::of_lines(&[
+            line("text.read", "/work/plan.md"),
+            line("text.edit", "/journal/day.md"),
+        ]);
+        let named = |created, used| {
+            let mut row = row(Access::Token { jti: String::new() }, None, Some(used));
+            row.scopes = Scopes::from_claim("write:/work/ write:/journal/ read:/attic/ deny:/x");
+            row.created = created;
+            let unused = unused(&row, &digest, now);
+            unused.into_iter().map(|row| (row.scope, row.keeps_reading)).collect::<Vec<_>>()
+        };
+        let both = [("write:/work/".to_owned(), true), ("read:/attic/".to_owned(), false)];
+        assert_eq!(named(0, now - DAY), both);
+        assert_eq!(named(now - DAY, now), [], "it is new");
+        assert_eq!(named(0, 0), [], "it does not call at all, which is said otherwise");
     }
 
     #[test]

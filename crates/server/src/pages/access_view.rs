@@ -8,9 +8,13 @@ use maud::{Markup, html};
 use stile_domain::audit::activity::DayCounts;
 use stile_domain::audit::seen::listed;
 use stile_domain::percent::encode_component;
+use stile_domain::scope::{Scopes, Verb};
 use stile_domain::unseen::shown;
 
-use super::frame::{ACCESS_PATH, ACTIVITY_PATH, CONNECT_PATH, GRANT_PATH, UNDO_PATH, csrf_field};
+use super::frame::{
+    ACCESS_PATH, ACTIVITY_PATH, CONNECT_PATH, EDIT_PATH, GRANT_PATH, HEALTH_PATH, UNDO_PATH,
+    csrf_field,
+};
 use super::shown_text::shown_name;
 use super::times::{ago, when};
 
@@ -18,6 +22,8 @@ use super::times::{ago, when};
 pub const END_PATH: &str = "/owner/clients/end";
 /// The path to which the narrowing of an authorization is sent.
 pub const NARROW_PATH: &str = "/owner/clients/narrow";
+/// The path to which a right that is taken away is sent.
+pub const TAKE_AWAY_PATH: &str = "/owner/clients/take-away";
 /// The path to which the revocation of a token is sent.
 pub const REVOKE_TOKEN_PATH: &str = "/owner/clients/revoke-token";
 /// The name of the field that keeps a right, before the number of the right.
@@ -41,6 +47,8 @@ pub(super) struct AccessView<'a> {
     pub(super) waiting: Vec<WaitingRow>,
     /// What is odd and not about one client.
     pub(super) warnings: Vec<String>,
+    /// Whether the journal is still being counted.
+    pub(super) is_counting: bool,
     /// The clients that may do something, the latest use first: one page of them.
     pub(super) clients: Vec<ClientRow>,
     /// Which of the clients are shown.
@@ -106,12 +114,31 @@ pub(super) struct ClientRow {
     /// When the access ends; `None` if only the owner ends it.
     pub(super) expires: Option<i64>,
     pub(super) last_used: Option<i64>,
-    /// Whether it may use keys, passwords and files that programs run.
-    pub(super) is_unguarded: bool,
+    /// The path scopes.
+    pub(super) scopes: Scopes,
+    /// The rights that it did not use for thirty days.
+    pub(super) unused: Vec<UnusedRow>,
     /// What the owner should look at.
     pub(super) warnings: Vec<String>,
     /// What the journal says; `None` where this page has no journal.
     pub(super) week: Option<WeekRow>,
+}
+
+impl ClientRow {
+    /// Returns whether it may use keys, passwords and files that programs run.
+    pub(super) fn is_unguarded(&self) -> bool {
+        self.scopes.iter().any(|scope| scope.verb() == Verb::Unguard)
+    }
+}
+
+/// A right that a client did not use for thirty days.
+#[derive(Clone, Debug)]
+pub(super) struct UnusedRow {
+    pub(super) sentence: String,
+    /// The scope.
+    pub(super) scope: String,
+    /// Whether the client reads what it does not change.
+    pub(super) keeps_reading: bool,
 }
 
 /// What a client did.
@@ -165,7 +192,15 @@ impl AccessView<'_> {
                 p class="notice" role="status" { (notice) }
             }
             @if !self.waiting.is_empty() { (self.waiting_requests()) }
-            @for warning in &self.warnings { p class="warning" { (warning) } }
+            @for warning in &self.warnings {
+                p class="warning" { (warning) " " a href=(HEALTH_PATH) { "What to do" } }
+            }
+            @if self.is_counting {
+                p class="muted" {
+                    "The calls of the last 30 days are still being counted. "
+                    a href=(ACCESS_PATH) { "Load the page again" }
+                }
+            }
             section aria-labelledby="clients" {
                 h2 id="clients" { "Clients" }
                 @if self.shown.all > MANY || !self.shown.search.is_empty() { (self.search()) }
@@ -264,7 +299,7 @@ impl AccessView<'_> {
                     }
                     span class="what" {
                         (row.summary)
-                        @if !row.warnings.is_empty() {
+                        @if !row.warnings.is_empty() || !row.unused.is_empty() {
                             " " span class="flag" { "Look at this" }
                         }
                     }
@@ -272,6 +307,7 @@ impl AccessView<'_> {
                 }
                 div class="open" {
                     @for warning in &row.warnings { p class="warning" { (warning) } }
+                    @for unused in &row.unused { (self.unused(row, unused)) }
                     (self.rights(row))
                     @if let Some(week) = week { (self.week(&row.name, week)) }
                     (self.facts(row))
@@ -285,6 +321,9 @@ impl AccessView<'_> {
         let can_narrow = row.rights.iter().filter(|right| right.scope.is_some()).count() > 1;
         html! {
             h3 { "What it may do" }
+            @if let Access::Approved { id, .. } = &row.access {
+                p class="links" { a href={ (EDIT_PATH) "?id=" (encode_component(id)) } { "Change it, folder by folder" } }
+            }
             @match &row.access {
                 Access::Approved { id, .. } if can_narrow => {
                     form method="post" action=(NARROW_PATH) {
@@ -298,8 +337,42 @@ impl AccessView<'_> {
                         button class="plain" { "Keep only what is ticked" }
                     }
                 }
-                _ => {
+                access => {
                     ul class="rights" { @for right in &row.rights { li { (right.sentence) } } }
+                    @if let (Access::Token { jti }, true) = (access, self.has_space) {
+                        p class="links" { (replacing_link(jti)) }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Shows a right that nobody used, with what takes it away.
+    fn unused(&self, row: &ClientRow, unused: &UnusedRow) -> Markup {
+        let words = if unused.keeps_reading { "Let it only read there" } else { "Take it away" };
+        html! {
+            div class="warning" {
+                p { (unused.sentence) }
+                @match &row.access {
+                    Access::Approved { id, .. } => {
+                        form method="post" action=(TAKE_AWAY_PATH) {
+                            (csrf_field(self.csrf_token))
+                            input type="hidden" name="id" value=(id);
+                            input type="hidden" name="scope" value=(unused.scope);
+                            @if unused.keeps_reading {
+                                input type="hidden" name="instead" value="read";
+                            }
+                            button class="plain" {
+                                (words) span class="unseen" { ": " (unused.sentence) }
+                            }
+                        }
+                    }
+                    Access::Token { jti } => {
+                        p class="links" { (replacing_link(jti)) }
+                    }
+                    Access::Starts { .. } => {
+                        p { "Connect it again with fewer rights to take that away." }
+                    }
                 }
             }
         }
@@ -426,6 +499,15 @@ impl AccessView<'_> {
     }
 }
 
+/// Returns the link to the form that puts a narrower token in the place of one.
+fn replacing_link(jti: &str) -> Markup {
+    html! {
+        a href={ (CONNECT_PATH) "?replaces=" (encode_component(jti)) "#token" } {
+            "Make a narrower token in its place"
+        }
+    }
+}
+
 fn kept_right(number: usize, right: &RightRow) -> Markup {
     html! {
         @if let Some(scope) = &right.scope {
@@ -503,7 +585,8 @@ mod tests {
                 created: 1_790_000_000,
                 expires: Some(1_810_000_000),
                 last_used: None,
-                is_unguarded: false,
+                scopes: Scopes::none(),
+                unused: Vec::new(),
                 warnings: Vec::new(),
                 week,
             }],

@@ -23,7 +23,7 @@ use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
 
 /// How many calls a page shows. With names of usual length they fit into 60 KB.
-const CALLS_OF_PAGE: usize = 80;
+const CALLS_OF_PAGE: usize = 64;
 /// The most names in the list of clients.
 const MAX_NAMES: usize = 50;
 const MICROS_A_DAY: i64 = 86_400_000_000;
@@ -97,7 +97,8 @@ impl ActivityView {
         }
         view.calls = latest.into();
         let digest = space.digest(now).map_err(logged)?;
-        view.names = digest.clients().take(MAX_NAMES).map(str::to_owned).collect();
+        let clients = digest.iter().flat_map(|digest| digest.clients());
+        view.names = clients.take(MAX_NAMES).map(str::to_owned).collect();
         Ok(view)
     }
 
@@ -241,6 +242,16 @@ impl ActivityView {
         }
     }
 
+    /// Returns the address of the plan that takes back the day of the page, if it is one day.
+    fn undo_of_day(&self) -> Option<String> {
+        let begin = Instant::parse(&self.day).filter(|_| self.days == 1)?;
+        let end = Instant(begin.0.saturating_add(MICROS_A_DAY)).to_rfc3339();
+        let client = self.filter.client.as_deref().map(encode_component);
+        let client = client.map(|client| format!("&client={client}")).unwrap_or_default();
+        let (begin, end) = (encode_component(&begin.to_rfc3339()), encode_component(&end));
+        Some(format!("{UNDO_PATH}?since={begin}&until={end}{client}"))
+    }
+
     fn undo(&self) -> Markup {
         let client = self.filter.client.as_deref().unwrap_or_default();
         html! {
@@ -249,6 +260,15 @@ impl ActivityView {
                 p {
                     "Takes back what one client, or everybody, changed since a moment. You see the \
                      plan first. What somebody changed later stays as it is."
+                }
+                @if let Some(day) = self.undo_of_day() {
+                    p class="links" {
+                        a href=(day) {
+                            "Plan to take back what "
+                            @if client.is_empty() { "everybody" } @else { (shown_start(client, 60)) }
+                            " changed on " (self.day)
+                        }
+                    }
                 }
                 form class="filter" method="get" action=(UNDO_PATH) {
                     div {
@@ -265,6 +285,7 @@ impl ActivityView {
                     div {
                         (time_input("since", "Since", &format!("{}T00:00", self.day), Required::Yes))
                     }
+                    div { (time_input("until", "Before (optional)", "", Required::No)) }
                     div class="actions" { button class="plain" { "Show the plan" } }
                 }
             }

@@ -11,9 +11,12 @@ use stile_domain::percent::encode_component;
 use stile_domain::records::authority::{ImportClaim, RecordsClaim};
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::scope::{Scope, Scopes};
+use stile_domain::shell_word::quoted;
 use stile_domain::sign_in::asked_access::rights;
 use stile_domain::unseen::shown_start;
+use stile_store::state::{StateError, TokenKind, TokenRecord};
 
+use super::access_rows::is_own;
 use super::consent_page::{DURATIONS, PROPOSED_DURATION};
 use super::frame::{
     ACCESS_PATH, CONNECT_PATH, GRANT_PATH, MAKE_IMPORT_TOKEN_PATH, MAKE_TOKEN_PATH,
@@ -39,17 +42,34 @@ const VERBS: [(&str, &str); 3] =
 pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     signed_in::show(server, request, PAGE, |visit| {
         visit.owner_space()?;
-        Ok(markup(visit))
+        let replaced = replaced(visit)?;
+        Ok(markup(visit, replaced.as_ref()))
     })
+}
+
+/// Returns the token that another one shall replace; `None` if the query names none.
+fn replaced(visit: &Visit<'_>) -> Result<Option<TokenRecord>, PageError> {
+    let Some(jti) = visit.parameters.get("replaces") else { return Ok(None) };
+    let found = visit.server.tokens().find(jti)?;
+    let may_end = |token: &TokenRecord| visit.session.administers() || is_own(visit.session, token);
+    let counts = |token: &TokenRecord| token.revoked.is_none() && token.kind != TokenKind::Stdio;
+    let found = found.filter(|token| may_end(token) && counts(token));
+    found.map(Some).ok_or(PageError::Absent("There is no such token, or it was revoked."))
 }
 
 /// Makes a token, and shows it once.
 pub fn make_token(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     signed_in::change(server, request, PAGE, |visit| {
         visit.owner_space()?;
-        let order = order(visit)?;
+        let (order, replaced) = (order(visit)?, replaced(visit)?);
         let minted = server.minter().mint(&order, (server.settings.clock)());
         let minted = minted.map_err(|error| PageError::Refused(error.to_string()))?;
+        if let Some(replaced) = replaced {
+            match server.tokens().revoke(&replaced.jti, server.now()) {
+                Ok(_) | Err(StateError::UnknownToken { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         let said = rights(&order.scopes, &order.records).join(", ");
         Ok(Outcome::Page(made(visit, &order, &minted, &said)))
     })
@@ -89,23 +109,30 @@ fn order(visit: &Visit<'_>) -> Result<MintRequest, PageError> {
     if name.is_empty() {
         return Err(refuse("A token needs the name of the client that it is for.".to_owned()));
     }
+    let scopes = scopes(visit)?;
+    let life = life(visit);
+    Ok(MintRequest {
+        subject: visit.session.subject.clone(),
+        scopes,
+        client: Some(name.to_owned()),
+        records: RecordsClaim::None,
+        life,
+    })
+}
+
+/// Reads what a form allows: a verb in a folder, and a path that stays shut.
+fn scopes(visit: &Visit<'_>) -> Result<Scopes, PageError> {
     let verb = VERBS.iter().find(|(verb, _)| *verb == visit.text("verb")).map_or("read", |it| it.0);
     let folder = visit.parameters.get("folder").unwrap_or("/");
     let scope = |text: String| {
-        Scope::parse_raw(&text).map_err(|error| refuse(format!("`{text}`: {error}")))
+        let parsed = Scope::parse_raw(&text);
+        parsed.map_err(|error| PageError::Refused(format!("`{text}`: {error}")))
     };
     let mut scopes = vec![scope(format!("{verb}:{}/", folder.trim_end_matches('/')))?];
     if let Some(denied) = visit.parameters.get("never").filter(|path| !path.trim().is_empty()) {
         scopes.push(scope(format!("deny:{}", denied.trim()))?);
     }
-    let life = life(visit);
-    Ok(MintRequest {
-        subject: visit.session.subject.clone(),
-        scopes: Scopes::from_iter(scopes),
-        client: Some(name.to_owned()),
-        records: RecordsClaim::None,
-        life,
-    })
+    Ok(Scopes::from_iter(scopes))
 }
 
 /// Returns how long the form wants a token to be valid. A value that is not on the page is a day.
@@ -118,7 +145,7 @@ pub(super) fn life(visit: &Visit<'_>) -> Duration {
     if is_provided { life.min(visit.server.settings.access_life) } else { life }
 }
 
-fn markup(visit: &Visit<'_>) -> Markup {
+fn markup(visit: &Visit<'_>, replaced: Option<&TokenRecord>) -> Markup {
     let address = format!("{}{MCP_PATH}", visit.origin);
     html! {
         h1 { "Connect a client" }
@@ -134,15 +161,14 @@ fn markup(visit: &Visit<'_>) -> Markup {
             h2 id="command" { "A client on the computer of this server" }
             p {
                 "One command changes nothing but the entry in the client's own file. Without "
-                code { "--write" } " it shows the entry. " code { "stile connect --help" }
-                " names the clients that it knows."
+                code { "--write" } " it shows the entry, to paste it by hand."
             }
-            p class="copy" { code { "stile connect cursor --scope read:/notes/ --write" } }
+            (command_form(visit))
         }
         section class="card" aria-labelledby="token" {
             h2 id="token" { "Anything else: a token" }
             p { "Whoever has the token may do what it says. It is shown once." }
-            (token_form(visit))
+            (token_form(visit, replaced))
         }
         @if visit.records().is_some() {
             section class="card" aria-labelledby="of-records" {
@@ -211,7 +237,59 @@ fn made_for_import(visit: &Visit<'_>, import: &ImportClaim, minted: &MintedToken
     }
 }
 
-fn token_form(visit: &Visit<'_>) -> Markup {
+/// Returns the form with which the owner chooses a client, a folder and a right, and the command
+/// that it chose.
+fn command_form(visit: &Visit<'_>) -> Markup {
+    let known = &visit.server.settings.connectable;
+    let chosen = known.iter().find(|(name, _)| *name == visit.text("connects"));
+    html! {
+        form class="filter" method="get" action={ (CONNECT_PATH) "#command" } {
+            div {
+                label for="connects" { "Client" }
+                select id="connects" name="connects" {
+                    @for (name, title) in known {
+                        option value=(name) selected[chosen.is_some_and(|it| it.0 == *name)] {
+                            (title)
+                        }
+                    }
+                }
+            }
+            (rights_fields(visit, "c-"))
+            div class="actions" { button class="plain" { "Show the command" } }
+        }
+        @match (chosen, scopes(visit)) {
+            (None, _) => {}
+            (Some(_), Err(error)) => p class="warning" role="alert" { (reason(&error)) },
+            (Some((name, _)), Ok(scopes)) => {
+                p { "Run this in a terminal of the computer where the client and Stile are:" }
+                p class="copy" { code { (connect_command(name, &scopes)) } }
+            }
+        }
+    }
+}
+
+fn reason(error: &PageError) -> &str {
+    match error {
+        PageError::Refused(why) => why,
+        _ => "The choice cannot be read.",
+    }
+}
+
+/// Returns the command that connects a client with rights, as a person pastes it.
+fn connect_command(client: &str, scopes: &Scopes) -> String {
+    let scopes = scopes.iter().map(|scope| {
+        let raw = scope.to_raw();
+        match raw.split_once("deny:") {
+            Some(("", path)) => format!(" --deny {}", quoted(path)),
+            _ => format!(" --scope {}", quoted(&raw)),
+        }
+    });
+    format!("stile connect {client}{} --write", scopes.collect::<String>())
+}
+
+/// Returns the fields of a form that say what a client may do, where, and where not. The
+/// identifiers begin with `prefix`.
+fn rights_fields(visit: &Visit<'_>, prefix: &str) -> Markup {
     let lister = &visit.server.settings.folders;
     let mut folders = Vec::new();
     for folder in lister(&visit.session.subject, "/") {
@@ -220,32 +298,54 @@ fn token_form(visit: &Visit<'_>) -> Markup {
         folders.extend(below);
     }
     folders.truncate(MAX_FOLDERS);
+    let [verb, folder, never] = ["verb", "folder", "never"].map(|name| visit.text(name));
     html! {
+        div {
+            label for={ (prefix) "verb" } { "It may" }
+            select id={ (prefix) "verb" } name="verb" {
+                @for (word, words) in VERBS {
+                    option value=(word) selected[word == verb] { (words) }
+                }
+            }
+        }
+        div {
+            label for={ (prefix) "folder" } { "In" }
+            select id={ (prefix) "folder" } name="folder" {
+                option value="/" { "all files" }
+                @for known in &folders {
+                    option value=(known) selected[known == folder] { (shown_start(known, 80)) }
+                }
+            }
+        }
+        div {
+            label for={ (prefix) "never" } { "But never (optional)" }
+            input id={ (prefix) "never" } name="never" maxlength="1024" value=(never)
+                placeholder="/work/secrets";
+        }
+    }
+}
+
+fn token_form(visit: &Visit<'_>, replaced: Option<&TokenRecord>) -> Markup {
+    let name = replaced.map_or("", |token| token.client.as_deref().unwrap_or(&token.subject));
+    html! {
+        @if let Some(token) = replaced {
+            p class="notice" {
+                "The new token takes the place of that of " bdi { (shown_start(name, 80)) } ", which "
+                (rights(&Scopes::from_claim(&token.scopes), &token.records_claim()).join(", "))
+                ". The old one is revoked in the same step, so give the new one to the client."
+            }
+        }
         form class="filter" method="post" action=(MAKE_TOKEN_PATH) {
             (visit.csrf_field())
+            @if let Some(token) = replaced {
+                input type="hidden" name="replaces" value=(token.jti);
+            }
             div {
                 label for="name" { "Name of the client" }
-                input id="name" name="name" required maxlength="200" autocomplete="off";
+                input id="name" name="name" required maxlength="200" autocomplete="off"
+                    value=(name);
             }
-            div {
-                label for="verb" { "It may" }
-                select id="verb" name="verb" {
-                    @for (verb, words) in VERBS { option value=(verb) { (words) } }
-                }
-            }
-            div {
-                label for="folder" { "In" }
-                select id="folder" name="folder" {
-                    option value="/" { "all files" }
-                    @for folder in &folders {
-                        option value=(folder) { (shown_start(folder, 80)) }
-                    }
-                }
-            }
-            div {
-                label for="never" { "But never (optional)" }
-                input id="never" name="never" maxlength="1024" placeholder="/work/secrets";
-            }
+            (rights_fields(visit, ""))
             div {
                 label for="duration" { "For" }
                 select id="duration" name="duration" {
@@ -254,7 +354,12 @@ fn token_form(visit: &Visit<'_>) -> Markup {
                     }
                 }
             }
-            div class="actions" { button { "Make the token" } }
+            div class="actions" {
+                button {
+                    @if replaced.is_some() { "Make the token, and revoke the old one" }
+                    @else { "Make the token" }
+                }
+            }
         }
     }
 }
@@ -286,5 +391,20 @@ pub(super) fn made(
         label for="made-block" { "Or the block for the client's settings" }
         textarea id="made-block" readonly rows="12" { (format!("{block:#}")) }
         p { a href=(ACCESS_PATH) { "Who may do what" } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_has_the_rights_that_were_chosen_and_each_is_one_word() {
+        let of = |claim: &str| connect_command("cursor", &Scopes::from_claim(claim));
+        assert_eq!(of("read:/notes/"), "stile connect cursor --scope read:/notes/ --write");
+        assert_eq!(
+            of("write:/my%20notes/ deny:/my%20notes/%27x"),
+            r"stile connect cursor --scope 'write:/my notes/' --deny '/my notes/'\''x' --write"
+        );
     }
 }

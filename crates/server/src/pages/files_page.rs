@@ -7,7 +7,7 @@ use axum::body::Body;
 use http::Response;
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use stile_domain::history::past_change::{ChangeNumber, PastChange};
+use stile_domain::history::past_change::PastChange;
 use stile_domain::history::undo_plan::PathNow;
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
@@ -17,7 +17,8 @@ use stile_domain::unseen::{shown, shown_start};
 use stile_store::history::ChangeQuery;
 use tokio::runtime::Handle;
 
-use super::frame::{FILE_PATH, FILES_PATH, UNDO_PATH};
+use super::diff_view::{DiffForm, difference};
+use super::frame::{CALL_PATH, FILE_PATH, FILES_PATH, UNDO_PATH};
 use super::signed_in::{self, Outcome, PageError, Visit};
 use super::times::{ago, when};
 use crate::owner_files::undo::RESTORE;
@@ -31,15 +32,10 @@ const ENTRIES_OF_PAGE: usize = 100;
 const RECENT: usize = 8;
 /// The most changes of a file, or of a folder, that a page shows.
 const MAX_CHANGES: usize = 60;
-/// The most lines of a difference that a page shows.
-const MAX_LINES: usize = 400;
-/// The most characters of a line of a difference, and of all of them.
-const MAX_LINE: usize = 400;
-const MAX_DIFF: usize = 24_000;
 /// How long a page looks for the smallest difference.
-const DIFF_TIME: Duration = Duration::from_millis(250);
+pub(super) const DIFF_TIME: Duration = Duration::from_millis(250);
 /// The most characters of a path that a page shows.
-const MAX_PATH: usize = 160;
+pub(super) const MAX_PATH: usize = 160;
 const NO_HISTORY: &str = "This server keeps no old versions, so this page has nothing to show.";
 
 /// What the page says after a form: the word in the address and the sentence.
@@ -92,7 +88,8 @@ pub fn show_file(server: &AuthorizationServer, request: &WebRequest) -> Response
         });
         let compared = version.map(|version| compare(&files, &path, version));
         let done = visit.text("done") == RESTORED.0;
-        Ok(FileView { visit, path: &path, changes: &changes, compared, done }.markup())
+        let form = DiffForm::of(visit);
+        Ok(FileView { visit, path: &path, changes: &changes, compared, form, done }.markup())
     })
 }
 
@@ -293,6 +290,7 @@ struct FileView<'a> {
     path: &'a SpacePath,
     changes: &'a [PastChange],
     compared: Option<Compared>,
+    form: DiffForm,
     done: bool,
 }
 
@@ -331,9 +329,12 @@ impl FileView<'_> {
                 span class="time" { (when(self.visit.now, micros / 1_000_000)) }
                 span class="links" {
                     @if change.before.is_some() {
-                        a href=(self.address(change.number)) {
+                        a href=(self.address(&OldVersion::Before(change.number), self.form)) {
                             "Before this" span class="unseen" { " change " (change.number) }
                         }
+                    }
+                    a href={ (CALL_PATH) "?call=" (change.call) } {
+                        "What it changed" span class="unseen" { " in call " (change.call) }
                     }
                     a href={ (UNDO_PATH) "?call=" (change.call) } {
                         "Take back" span class="unseen" { " call " (change.call) }
@@ -343,9 +344,14 @@ impl FileView<'_> {
         }
     }
 
-    fn address(&self, version: ChangeNumber) -> String {
+    fn address(&self, version: &OldVersion, form: DiffForm) -> String {
         let path = encode_component(self.path.as_str());
-        format!("{FILE_PATH}?path={path}&version={version}#compared")
+        format!("{FILE_PATH}?path={path}&version={version}{}#compared", form.query())
+    }
+
+    /// Returns the links to the two forms of the difference.
+    fn forms(&self, version: &OldVersion) -> Markup {
+        self.form.links(|form| self.address(version, form))
     }
 
     fn compared(&self, compared: &Compared) -> Markup {
@@ -363,7 +369,10 @@ impl FileView<'_> {
                     }
                 }
                 @match &compared.difference {
-                    Ok(text) => { (difference(text)) }
+                    Ok(text) => {
+                        (self.forms(&compared.version))
+                        (difference(text, self.form))
+                    }
                     Err(why) => p { (shown(why)) },
                 }
                 @if let Some(over) = over {
@@ -381,62 +390,9 @@ impl FileView<'_> {
     }
 }
 
-/// Shows a difference line by line. A sign stands before each line, so it needs no colour.
-fn difference(text: &str) -> Markup {
-    let mut room = MAX_DIFF;
-    // The first two lines name the versions, which the heading does.
-    let lines: Vec<(&str, String)> = text
-        .lines()
-        .skip(2)
-        .take(MAX_LINES)
-        .map_while(|line| {
-            let (kind, shown) = shown_line(line);
-            room = room.checked_sub(shown.len())?;
-            Some((kind, shown))
-        })
-        .collect();
-    let all = text.lines().skip(2).count();
-    html! {
-        div class="diff" role="region" aria-label="Difference" tabindex="0" {
-            @for (kind, line) in &lines {
-                @match *kind {
-                    "del" => del { (line) },
-                    "ins" => ins { (line) },
-                    kind => span class=(kind) { (line) },
-                }
-            }
-        }
-        @if lines.len() < all { p class="muted" { "And " (all - lines.len()) " more lines." } }
-    }
-}
-
-fn shown_line(line: &str) -> (&'static str, String) {
-    let kind = match line.as_bytes().first() {
-        Some(b'-') => "del",
-        Some(b'+') => "ins",
-        Some(b'@') => "place",
-        _ => "same",
-    };
-    (kind, shown_start(&line.replace('\t', "    "), MAX_LINE))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_difference_is_text_and_bounded() {
-        let text = format!(
-            "--- then\n+++ now\n@@ -1 +1 @@\n-<b>\u{202e}old\n+new\n{}",
-            " same\n".repeat(MAX_LINES)
-        );
-        let shown = difference(&text).into_string();
-        assert!(shown.contains("<del>-&lt;b&gt;\\u{202e}old</del><ins>+new</ins>"), "{shown}");
-        assert!(shown.contains("And 3 more lines."), "{shown}");
-        assert!(shown.len() < 2 * MAX_DIFF, "{}", shown.len());
-        let long = difference(&format!("a\nb\n+{}\n", "x".repeat(100_000))).into_string();
-        assert!(long.len() < 1000, "{}", long.len());
-    }
 
     #[test]
     fn sizes_have_few_digits() {

@@ -25,20 +25,26 @@ const PASSKEY_SCRIPT: &str = include_str!("passkey.js");
 pub const PAGE_SCRIPT_PATH: &str = "/pages/page.js";
 const PAGE_SCRIPT: &str = include_str!("page.js");
 /// The picture of the program, which the header shows.
-const MARK: &str = include_str!("../mcp/icon.svg");
+pub(super) const MARK: &str = include_str!("../mcp/icon.svg");
 /// The path that leads a signed-in person to the first page, and a visitor to the sign-in.
 pub const OWNER_PATH: &str = "/owner";
 /// The path of the page that shows who may do what.
 pub const ACCESS_PATH: &str = "/owner/clients";
+/// The path of the page that changes what a client may do, and of its form.
+pub const EDIT_PATH: &str = "/owner/clients/edit";
 /// The path of the page that shows what the owner signs in with.
 pub const ACCOUNT_PATH: &str = "/owner/account";
 /// The path of the page that tells what was done.
 pub const ACTIVITY_PATH: &str = "/owner/activity";
+/// The path of the page that shows what one call changed.
+pub const CALL_PATH: &str = "/owner/activity/call";
 /// The path of the calls that come while that page is open.
 pub const LIVE_PATH: &str = "/owner/activity/live";
 /// The path of what browsers read to install the page as an application.
 pub const MANIFEST_PATH: &str = "/pages/app.webmanifest";
 const MANIFEST: &str = include_str!("app.webmanifest");
+/// The path of the page that shows the design.
+pub const DESIGN_PATH: &str = "/pages/design";
 /// The path of the mark of the program.
 pub const ICON_PATH: &str = "/pages/icon.svg";
 /// The path of the page that shows a folder.
@@ -67,6 +73,8 @@ pub const FORGET_IMPORT_PATH: &str = "/owner/import/forget";
 pub const HEALTH_PATH: &str = "/owner/health";
 /// The path of the form that copies the state.
 pub const BACKUP_PATH: &str = "/owner/health/backup";
+/// The path of how far a backup is.
+pub const BACKUP_PROGRESS_PATH: &str = "/owner/health/backup/progress";
 /// The path of the page on which a visitor signs in.
 pub const SIGN_IN_PATH: &str = "/sign-in";
 /// The path that ends a session.

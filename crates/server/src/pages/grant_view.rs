@@ -10,7 +10,7 @@ use stile_records::administration::DeclaredStream;
 use super::consent_page::{DURATIONS, PROPOSED_DURATION};
 use super::frame::{GRANT_PATH, IMPORT_PATH, csrf_field};
 use super::times::{Required, time_input};
-use crate::sign_in::record_sample::shown_record;
+use crate::sign_in::record_sample::shown_beside;
 
 /// The name of the field of the form that ticks a field of the stream, before its number.
 pub(super) const FIELD: &str = "field-";
@@ -182,18 +182,7 @@ impl GrantView {
             @if self.sample.is_empty() {
                 p class="muted" { "None of the latest records is among them." }
             }
-            @for record in &self.sample {
-                div class="beside" {
-                    div {
-                        h3 { "It will see" }
-                        (shown_record(record.iter().filter(|(name, _)| is_seen(name))))
-                    }
-                    div class="unseen-part" {
-                        h3 { "It will not see" }
-                        (shown_record(record.iter().filter(|(name, _)| !is_seen(name))))
-                    }
-                }
-            }
+            (shown_beside(&self.sample, is_seen))
         }
     }
 

@@ -1,26 +1,23 @@
 //! The page that shows how the server is: what `stile doctor` finds in its state, the size of the
 //! history, and what the records hold.
 
-use std::sync::Mutex;
-
 use axum::body::Body;
-use http::Response;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Response, StatusCode};
 use maud::{Markup, html};
 use stile_records::administration::DeclaredStream;
 
 use super::files_page::size;
-use super::frame::{BACKUP_PATH, HEALTH_PATH, IMPORT_PATH};
+use super::frame::{BACKUP_PATH, BACKUP_PROGRESS_PATH, HEALTH_PATH, IMPORT_PATH};
 use super::signed_in::{self, Outcome, PageError, Visit};
-use super::times::when;
+use super::times::{ago, instant, when};
 use crate::auth::signed_in_owner;
 use crate::checkup::{self, Finding, FindingGrade};
 use crate::owned_space::OwnedSpace;
-use crate::owner_backup;
+use crate::owner_backup::{BackupStage, EndedBackup, OtherBackupRuns, RunningBackup};
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
 
-/// Held while a backup is made.
-static ONE_BACKUP: Mutex<()> = Mutex::new(());
 /// The most streams of records that the page names.
 const MAX_STREAMS: usize = 100;
 /// The share of the history below which the room that is left is worth a look: one part of so many.
@@ -30,38 +27,53 @@ const LITTLE_HISTORY: u64 = 10;
 pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     signed_in::show(server, request, (HEALTH_PATH, "Health"), |visit| {
         let space = visit.owner_space()?;
-        Ok(markup(visit, &findings(visit, space), &streams(visit)?))
+        // Before the findings, which say how old the last backup is.
+        let stage = (!visit.session.is_one_of_people).then(|| space.backup.stage());
+        Ok(markup(visit, stage.as_ref(), &findings(visit, space), &streams(visit)?))
     })
 }
 
-/// Copies the state, as `stile backup` does.
+/// Begins to copy the state, as `stile backup` does.
 pub fn back_up(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     signed_in::change(server, request, (HEALTH_PATH, "Backup"), |visit| {
-        let space = visit.owner_space()?;
-        if visit.session.is_one_of_people {
-            return Err(PageError::Absent("The operator of this server makes backups."));
-        }
-        let _alone = ONE_BACKUP.try_lock().map_err(|_| {
-            PageError::Refused("A backup is being made. Load Health again to see it.".to_owned())
+        let space = backed_up_space(visit)?;
+        let records = visit.records().map(|owned| (owned.service, owned.owner));
+        let begun = space.backup.start(space.state.clone(), records, crate::clock::now());
+        begun.map_err(|OtherBackupRuns| {
+            let why = "A backup is being made already. Health shows how far it is.";
+            PageError::Refused(why.to_owned())
         })?;
-        let records = visit.records();
-        let of_owner = records.as_ref().map(|owned| (&owned.service, &owned.owner));
-        let made = owner_backup::to_state(&space.state, of_owner, crate::clock::now());
-        let (archive, manifest) = made.map_err(|error| PageError::Refused(error.to_string()))?;
-        let (files, bytes) = manifest.totals();
-        Ok(Outcome::Page(html! {
-            h1 { "The state is copied" }
-            p class="notice" role="status" { (files) " files, " (size(bytes)) "." }
-            p { "The archive is on the disk of this server:" }
-            p class="copy" { code { (archive.display()) } }
-            p {
-                "Copy it to another disk, and keep it as safe as a key: it holds the key and \
-                 everything else of the state. The two newest archives are kept there. "
-                code { "stile restore-backup FILE" } " brings the state back."
-            }
-            p { a href=(HEALTH_PATH) { "Back to Health" } }
-        }))
+        Ok(Outcome::Redirect(HEALTH_PATH.to_owned()))
     })
+}
+
+/// Answers with how far the backup is; with nothing if none is being made.
+pub fn backup_progress(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
+    signed_in::look(server, request, |visit| {
+        let mut response = match backed_up_space(visit)?.backup.stage() {
+            BackupStage::Running(running) => {
+                Response::new(Body::from(progress(visit, running).into_string()))
+            }
+            _ => {
+                let mut none = Response::new(Body::empty());
+                *none.status_mut() = StatusCode::NO_CONTENT;
+                none
+            }
+        };
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+        Ok(response)
+    })
+}
+
+/// Returns the space whose state its owner may copy.
+fn backed_up_space<'v>(visit: &'v Visit<'_>) -> Result<&'v OwnedSpace, PageError> {
+    let space = visit.owner_space()?;
+    match visit.session.is_one_of_people {
+        true => Err(PageError::Absent("The operator of this server makes backups.")),
+        false => Ok(space),
+    }
 }
 
 fn findings(visit: &Visit<'_>, space: &OwnedSpace) -> Vec<Finding> {
@@ -73,7 +85,7 @@ fn findings(visit: &Visit<'_>, space: &OwnedSpace) -> Vec<Finding> {
         |step, path: &std::path::Path| checkup::folder(step, &path.display().to_string(), path);
     let mut findings = vec![folder("files", &space.root), folder("state", space.state.path())];
     findings.extend(checkup::tokens(visit.server.tokens().list(), visit.now));
-    findings.extend(checkup::journal(&space.state));
+    findings.extend(space.check_journal(instant(visit.now)));
     if let Ok(bytes) = space.journal.bytes() {
         findings.push(Finding::good("journal size", size(bytes)));
     }
@@ -109,7 +121,12 @@ fn streams(visit: &Visit<'_>) -> Result<Vec<DeclaredStream>, PageError> {
     streams.map_err(|problem| PageError::logged(&problem))
 }
 
-fn markup(visit: &Visit<'_>, findings: &[Finding], streams: &[DeclaredStream]) -> Markup {
+fn markup(
+    visit: &Visit<'_>,
+    stage: Option<&BackupStage>,
+    findings: &[Finding],
+    streams: &[DeclaredStream],
+) -> Markup {
     let bad = findings.iter().filter(|finding| finding.outcome != FindingGrade::Good).count();
     html! {
         h1 { "Health" }
@@ -123,7 +140,7 @@ fn markup(visit: &Visit<'_>, findings: &[Finding], streams: &[DeclaredStream]) -
             code { "stile doctor" } " also asks each client's entry, the port and the database. "
             code { "stile backup FILE" } " copies the state to a file that you name."
         }
-        @if !visit.session.is_one_of_people { (backup_form(visit)) }
+        @if let Some(stage) = stage { (backup(visit, stage)) }
         h2 { "Records" }
         @if streams.is_empty() {
             p class="empty" {
@@ -135,6 +152,63 @@ fn markup(visit: &Visit<'_>, findings: &[Finding], streams: &[DeclaredStream]) -
     }
 }
 
+/// Shows the backup that is being made, or how the last one ended and the form for another.
+fn backup(visit: &Visit<'_>, stage: &BackupStage) -> Markup {
+    html! {
+        @match stage {
+            BackupStage::Running(running) => {
+                section class="card" aria-labelledby="backing-up" {
+                    h2 id="backing-up" { "A backup is being made" }
+                    div data-progress=(BACKUP_PROGRESS_PATH) { (progress(visit, *running)) }
+                    p class="links" { a href=(HEALTH_PATH) { "Look again" } }
+                    p class="muted" { "You may leave this page." }
+                }
+            }
+            BackupStage::Ended(ended) => {
+                (ended_backup(visit, ended))
+                (backup_form(visit))
+            }
+            BackupStage::None => { (backup_form(visit)) }
+        }
+    }
+}
+
+fn progress(visit: &Visit<'_>, running: RunningBackup) -> Markup {
+    let RunningBackup { began, copied, total } = running;
+    // The state may grow meanwhile.
+    let done = copied.min(total);
+    let percent = (done * 100).checked_div(total).unwrap_or_default();
+    html! {
+        label for="backup-bar" {
+            (percent) "% of about " (size(total)) ", begun " (ago(visit.now, began.0 / 1_000_000))
+        }
+        progress id="backup-bar" max=(total.max(1)) value=(done) { (percent) "%" }
+    }
+}
+
+fn ended_backup(visit: &Visit<'_>, ended: &EndedBackup) -> Markup {
+    html! {
+        @match &ended.made {
+            Ok(made) => {
+                p class="notice" role="status" {
+                    "The state is copied: " (made.files) " files, " (size(made.bytes)) ", begun "
+                    (ago(visit.now, ended.began.0 / 1_000_000)) "."
+                }
+                p { "The archive is on the disk of this server:" }
+                p class="copy" { code { (made.archive.display()) } }
+                p {
+                    "Copy it to another disk, and keep it as safe as a key: it holds the key and \
+                     everything else of the state. The two newest archives are kept there. "
+                    code { "stile restore-backup FILE" } " brings the state back."
+                }
+            }
+            Err(why) => p class="warning" role="alert" {
+                "The backup failed, and there is no archive of it: " (why) "."
+            },
+        }
+    }
+}
+
 fn backup_form(visit: &Visit<'_>) -> Markup {
     html! {
         form method="post" action=(BACKUP_PATH) {
@@ -142,7 +216,7 @@ fn backup_form(visit: &Visit<'_>) -> Markup {
             div class="actions" { button class="plain" { "Back up now" } }
             p class="muted" {
                 "Copies the key, the tokens, the records, the history and the journal into the \
-                 state folder. This can take minutes. The files of the space, and a database on \
+                 state folder. You need not wait for it. The files of the space, and a database on \
                  PostgreSQL, are not in it."
             }
         }

@@ -44,10 +44,13 @@ fn records(visit: &Visit<'_>) -> Result<OwnedRecords, PageError> {
 pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     signed_in::show(server, request, PAGE, |visit| {
         let records = records(visit)?;
-        let upload = server.settings.uploads.of(&visit.session.digest());
+        let uploads = &server.settings.uploads;
+        let mut turns = uploads.all_of(&visit.session.digest()).into_iter();
+        let upload = turns.next();
+        let next: Vec<_> = turns.collect();
         let csrf_token = visit.session.csrf_token();
         let shown = match &upload {
-            None => Shown::Nothing,
+            None => Shown::Nothing(visit.now, uploads.ended_of(&visit.session.subject)),
             Some(upload) => match upload.stage() {
                 Stage::Running(progress) => Shown::Running(upload, progress),
                 Stage::Ended(ended) => Shown::Ended(upload, ended),
@@ -62,7 +65,7 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
                 }
             },
         };
-        Ok(ImportView { csrf_token: &csrf_token, shown }.markup())
+        Ok(ImportView { csrf_token: &csrf_token, shown, next: &next }.markup())
     })
 }
 
@@ -107,11 +110,15 @@ pub fn store(server: &AuthorizationServer, request: &WebRequest) -> Response<Bod
     })
 }
 
-/// Forgets the file of the session.
+/// Forgets the file of the session whose turn it is, or all of them.
 pub fn forget(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     signed_in::change(server, request, PAGE, |visit| {
         records(visit)?;
-        server.settings.uploads.forget(&visit.session.digest());
+        let (uploads, session) = (&server.settings.uploads, visit.session.digest());
+        match visit.text("which") {
+            "all" => uploads.forget_all(&session),
+            _ => uploads.forget(&session),
+        }
         Ok(Outcome::Redirect(IMPORT_PATH.to_owned()))
     })
 }

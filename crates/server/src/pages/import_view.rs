@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
+use stile_domain::form_upload::MAX_FILES;
 use stile_domain::unseen::{shown, shown_start};
 use stile_import::importer::ImportTarget;
 use stile_import::report::{ImportProgress, ImportReport};
@@ -14,6 +15,7 @@ use super::frame::{
     CONNECT_PATH, FORGET_IMPORT_PATH, IMPORT_PATH, IMPORT_PROGRESS_PATH, STORE_IMPORT_PATH,
     csrf_field,
 };
+use super::times::when;
 use crate::owner_imports::uploads::{EndedImport, MAX_UPLOAD_BYTES, Previewed, Upload};
 use crate::owner_imports::words;
 use crate::sign_in::record_sample::shown_record;
@@ -42,8 +44,8 @@ pub(super) struct ChosenOrder {
 
 /// What the page is about.
 pub(super) enum Shown<'a> {
-    /// No file was sent.
-    Nothing,
+    /// No file was sent. The last imports are shown, with the time now in UTC seconds.
+    Nothing(i64, Vec<Arc<EndedImport>>),
     /// A file waits: what it would become, or why that cannot be said.
     Preview(&'a Upload, ChosenOrder, Result<(ImportTarget, Previewed), String>),
     /// Its import runs.
@@ -56,6 +58,8 @@ pub(super) enum Shown<'a> {
 pub(super) struct ImportView<'a> {
     pub(super) csrf_token: &'a str,
     pub(super) shown: Shown<'a>,
+    /// The files that were sent together with this one, and whose turn comes.
+    pub(super) next: &'a [Arc<Upload>],
 }
 
 impl ImportView<'_> {
@@ -64,11 +68,14 @@ impl ImportView<'_> {
         html! {
             h1 { "Import" }
             @match &self.shown {
-                Shown::Nothing => { (self.sending()) }
+                Shown::Nothing(now, ended) => {
+                    (self.sending())
+                    (last_imports(*now, ended))
+                }
                 Shown::Preview(upload, chosen, previewed) => {
                     (file(upload))
                     (self.preview(upload, chosen, previewed))
-                    (self.forgetting("Remove this file"))
+                    (self.forgetting("Leave this file out"))
                 }
                 Shown::Running(upload, progress) => {
                     (file(upload))
@@ -84,7 +91,7 @@ impl ImportView<'_> {
                 Shown::Ended(upload, ended) => {
                     (file(upload))
                     (ended_import(upload, ended))
-                    (self.forgetting("Import another file"))
+                    (self.forgetting(self.after()))
                 }
             }
         }
@@ -101,13 +108,14 @@ impl ImportView<'_> {
                 data-drop="file"
             {
                 (csrf_field(self.csrf_token))
-                label for="file" { "File" span class="drop-here" hidden { ", or drop one here" } }
-                input id="file" name="file" type="file" required;
-                div class="actions" { button { "Send it and look" } }
+                label for="file" { "Files" span class="drop-here" hidden { ", or drop them here" } }
+                input id="file" name="file" type="file" required multiple;
+                div class="actions" { button { "Send and look" } }
             }
             p class="muted" {
-                "At most " (MAX_UPLOAD_BYTES >> 20) " MB. Only this browser sees the file. It is \
-                 removed when it is imported, after an hour, and when the server stops. "
+                "At most " (MAX_FILES) " files of " (MAX_UPLOAD_BYTES >> 20) " MB together. You \
+                 look at one after the other. Only this browser sees a file. It is removed when it \
+                 is imported, after an hour, and when the server stops. "
                 code { "stile import" } " takes larger files, folders, and what "
                 code { "stile export" } " wrote."
             }
@@ -159,11 +167,34 @@ impl ImportView<'_> {
         }
     }
 
+    /// Returns the words of the button that follows an import.
+    fn after(&self) -> &'static str {
+        if self.next.is_empty() { "Import another file" } else { "Go on to the next file" }
+    }
+
     fn forgetting(&self, label: &str) -> Markup {
         html! {
             form method="post" action=(FORGET_IMPORT_PATH) {
                 (csrf_field(self.csrf_token))
-                div class="actions" { button class="plain" { (label) } }
+                div class="actions" {
+                    button class="plain" name="which" value="this" { (label) }
+                    @if !self.next.is_empty() {
+                        button class="plain" name="which" value="all" { "Leave out all files" }
+                    }
+                }
+            }
+            @if !self.next.is_empty() {
+                section aria-labelledby="next" {
+                    h2 id="next" { "Then" }
+                    ul class="rows" {
+                        @for upload in self.next {
+                            li {
+                                bdi { (shown(upload.name())) }
+                                span class="muted" { (size(upload.bytes)) }
+                            }
+                        }
+                    }
+                }
             }
         }
     }
@@ -305,9 +336,37 @@ pub(super) fn progress_markup(progress: ImportProgress) -> Markup {
     }
 }
 
+/// Shows the imports that have ended, each with what could not be stored.
+fn last_imports(now: i64, all: &[Arc<EndedImport>]) -> Markup {
+    html! {
+        @if !all.is_empty() {
+            section aria-labelledby="last" {
+                h2 id="last" { "The last imports on this page" }
+                @for ended in all {
+                    div class="card" {
+                        h3 {
+                            bdi { (shown_start(&ended.file, MAX_LINE)) } " into "
+                            bdi { (ended.target.stream.as_str()) } " of "
+                            bdi { (ended.target.connection.as_str()) }
+                        }
+                        p { (when(now, ended.at.0 / 1_000_000)) ": " (words::counts(&ended.report)) }
+                        @if let Some(why) = &ended.error { p class="warning" { (said(why)) } }
+                        @if !ended.bad.is_empty() {
+                            details {
+                                summary { "Rows that could not be stored" }
+                                (lines(&ended.bad))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Shows what an import did.
 fn ended_import(upload: &Upload, ended: &EndedImport) -> Markup {
-    let EndedImport { target, report, error } = ended;
+    let EndedImport { target, report, error, .. } = ended;
     let attached = words::attached(report).into_iter().chain(words::without_text_field(report));
     let attached: Vec<String> = attached.chain(words::replaced(report)).collect();
     html! {

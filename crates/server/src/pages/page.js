@@ -1,5 +1,5 @@
 // Shows the exact times of a page in the zone of its reader, and calls as they come,
-// and takes a file that is dropped. Without this script times are in UTC, and say so, and what is new
+// and takes files that are dropped. Without this script times are in UTC, and say so, and what is new
 // shows when the page is loaded again.
 "use strict";
 const inWords = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
@@ -65,7 +65,7 @@ if (live) {
   });
 }
 
-// A file that is dropped on the form of the import page is sent as if it had been chosen.
+// Files that are dropped on the form of the import page are sent as if they had been chosen.
 const drop = document.querySelector("form[data-drop]");
 if (drop) {
   const file = drop.elements[drop.dataset.drop];
@@ -77,7 +77,7 @@ if (drop) {
     });
   }
   drop.addEventListener("drop", (event) => {
-    if (event.dataTransfer.files.length !== 1) return;
+    if (event.dataTransfer.files.length === 0) return;
     file.files = event.dataTransfer.files;
     drop.requestSubmit();
   });

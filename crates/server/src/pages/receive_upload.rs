@@ -1,8 +1,9 @@
-//! Takes a file that a form of the import page sends.
+//! Takes the files that a form of the import page sends.
 //!
 //! The body is not read whole as that of other forms is. The head says whose session it is, and the
-//! first field that the form is from the session's own page: before that, no byte of the file is
-//! stored. The bytes go to the disk as they come.
+//! first field that the form is from the session's own page: before that, no byte of a file is
+//! stored. The bytes go to the disk as they come. If one file of a form does not arrive whole, none
+//! of them is taken.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,14 +32,14 @@ use crate::owner_imports::uploads::{MAX_UPLOAD_BYTES, UPLOAD_LIFE, Uploads};
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
 
-/// What a form has beside its file, at most, in bytes.
+/// What a form has beside its files, at most, in bytes.
 const MAX_FRAME_BYTES: u64 = 64 * 1024;
 /// How long the next bytes may take.
 const STALL: Duration = Duration::from_secs(30);
 /// How many bytes are written at once.
 const WRITTEN_AT_ONCE: usize = 512 * 1024;
 
-/// Why a file was not taken.
+/// Why files were not taken.
 enum NotTaken {
     /// The form is not from a page of the session.
     Foreign,
@@ -62,7 +63,7 @@ impl From<std::io::Error> for NotTaken {
     }
 }
 
-/// Takes the file, and leads back to the page.
+/// Takes the files, and leads back to the page.
 pub async fn answer(server: Arc<AuthorizationServer>, request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let connection = parts.extensions.get::<Arc<ConnectionState>>().cloned();
@@ -95,15 +96,15 @@ pub async fn answer(server: Arc<AuthorizationServer>, request: Request) -> Respo
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let reading = read(uploads, &session, content_type.unwrap_or_default(), body);
     match timeout(UPLOAD_LIFE, reading).await.unwrap_or(Err(NotTaken::Stalled)) {
-        Ok(file) => {
-            uploads.put(session.digest(), file, room);
+        Ok(files) => {
+            uploads.put(session.digest(), files, room);
             redirect(IMPORT_PATH)
         }
         Err(why) => refused(&why),
     }
 }
 
-/// Takes the room for a file of the length that the request announces.
+/// Takes the room for files of the length that the request announces.
 fn room(
     uploads: &Arc<Uploads>,
     session: &BrowserSession,
@@ -113,11 +114,11 @@ fn room(
     const LATER: &str = "Too many files are being sent or wait for their import. Import or remove \
                          yours, or try again later.";
     let Some(bytes) = body.size_hint().exact() else {
-        let why = "The browser did not say how long the file is.";
+        let why = "The browser did not say how long the files are.";
         return Err((StatusCode::LENGTH_REQUIRED, why));
     };
     if bytes > MAX_UPLOAD_BYTES + MAX_FRAME_BYTES {
-        let why = "The file has more than 256 MB. The command `stile import` takes larger ones.";
+        let why = "The files have more than 256 MB. The command `stile import` takes larger ones.";
         return Err((StatusCode::PAYLOAD_TOO_LARGE, why));
     }
     let later = (StatusCode::TOO_MANY_REQUESTS, LATER);
@@ -131,15 +132,16 @@ fn room(
     Ok(room)
 }
 
-/// Reads the form, and stores its file.
+/// Reads the form, and stores its files.
 async fn read(
     uploads: &Arc<Uploads>,
     session: &BrowserSession,
     content_type: &str,
     mut body: Body,
-) -> Result<StagedFile, NotTaken> {
+) -> Result<Vec<StagedFile>, NotTaken> {
     let mut form = FormUpload::of_type(content_type)?;
     let mut is_own = false;
+    let mut files = Vec::new();
     let mut incoming: Option<IncomingFile> = None;
     let mut unwritten = Vec::new();
     loop {
@@ -154,7 +156,11 @@ async fn read(
                 FormEvent::File(_) if !is_own => return Err(NotTaken::Foreign),
                 FormEvent::File(name) => incoming = Some(begin(uploads, name).await?),
                 FormEvent::Bytes(bytes) => unwritten.extend(bytes),
-                FormEvent::FileEnd => {}
+                FormEvent::FileEnd => {
+                    let last = written(incoming.take(), std::mem::take(&mut unwritten)).await?;
+                    let last = last.ok_or(BadUpload::NoFile)?;
+                    files.push(on_disk(move || last.finish()).await?);
+                }
             }
         }
         if unwritten.len() >= WRITTEN_AT_ONCE {
@@ -162,8 +168,7 @@ async fn read(
         }
     }
     form.finish()?;
-    let incoming = written(incoming, unwritten).await?.ok_or(BadUpload::NoFile)?;
-    on_disk(move || incoming.finish()).await
+    Ok(files)
 }
 
 async fn begin(uploads: &Arc<Uploads>, name: String) -> Result<IncomingFile, NotTaken> {
@@ -192,13 +197,16 @@ fn refused(why: &NotTaken) -> Response<Body> {
         NotTaken::Bad(BadUpload::NoFile) => {
             not_taken(StatusCode::BAD_REQUEST, "No file was chosen.")
         }
+        NotTaken::Bad(BadUpload::TooMany) => {
+            not_taken(StatusCode::BAD_REQUEST, "A form takes 20 files at most.")
+        }
         NotTaken::Bad(_) => not_taken(StatusCode::BAD_REQUEST, "The form could not be read."),
         NotTaken::Stalled => {
-            not_taken(StatusCode::REQUEST_TIMEOUT, "The file did not arrive whole.")
+            not_taken(StatusCode::REQUEST_TIMEOUT, "The files did not arrive whole.")
         }
         NotTaken::Disk(error) => {
             tracing::error!(target: "stile::pages", %error, "a file could not be stored");
-            let why = "The server could not store the file. Health says whether its disk is full.";
+            let why = "The server could not store the files. Health says whether its disk is full.";
             not_taken(StatusCode::INSUFFICIENT_STORAGE, why)
         }
     };
@@ -206,5 +214,5 @@ fn refused(why: &NotTaken) -> Response<Body> {
 }
 
 fn not_taken(status: StatusCode, why: &str) -> Response<Body> {
-    signed_in::plain(status, "The file was not taken", &format!("{why} Nothing was stored."))
+    signed_in::plain(status, "Nothing was taken", &format!("{why} Nothing was stored."))
 }

@@ -11,7 +11,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::tool_name::is_dotted_name;
 use stile_domain::unseen::shown_start;
 
-use super::frame::{FILE_PATH, UNDO_PATH};
+use super::frame::{CALL_PATH, FILE_PATH, UNDO_PATH};
 use super::signed_in::{PageError, Visit};
 use super::times::when;
 
@@ -59,6 +59,9 @@ impl ToldCall {
                 @if line.call.is_some() || file.is_some() {
                     span class="links" {
                         @if let Some(call) = line.call {
+                            a href={ (CALL_PATH) "?call=" (call) } {
+                                "What it changed" span class="unseen" { " in call " (call) }
+                            }
                             a href={ (UNDO_PATH) "?call=" (call) } {
                                 "Take back" span class="unseen" { " call " (call) }
                             }

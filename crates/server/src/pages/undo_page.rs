@@ -72,6 +72,7 @@ struct AskedUndo {
     call: Option<i64>,
     client: Option<String>,
     since: Option<Instant>,
+    until: Option<Instant>,
 }
 
 impl AskedUndo {
@@ -80,10 +81,12 @@ impl AskedUndo {
             Some(call) => Some(call.parse().map_err(|_| not_readable("number of a call"))?),
             None => None,
         };
-        let since = visit.parameters.get("since");
-        let since = since.map(|text| parse_time(text).ok_or_else(|| not_readable("time")));
+        let time = |name: &str| {
+            let text = visit.parameters.get(name);
+            text.map(|text| parse_time(text).ok_or_else(|| not_readable("time"))).transpose()
+        };
         let client = visit.parameters.get("client").map(str::to_owned);
-        let asked = Self { call, client, since: since.transpose()? };
+        let asked = Self { call, client, since: time("since")?, until: time("until")? };
         // Without any of them, everything that was ever done would be taken back.
         match asked.call.is_some() || asked.since.is_some() {
             true => Ok(asked),
@@ -96,6 +99,7 @@ impl AskedUndo {
             call: self.call.map(ChangeNumber),
             client: self.client.clone(),
             since: self.since,
+            until: self.until,
             ..ChangeQuery::default()
         };
         let planned = Handle::current().block_on(undo::plan(files, &query));
@@ -109,7 +113,10 @@ impl AskedUndo {
         match (self.call, self.since) {
             (Some(call), _) => format!("what call {call} changed"),
             (None, Some(since)) => {
-                format!("what {who} changed since {} UTC", minute_of_instant(since))
+                let until =
+                    self.until.map(|until| format!(", before {} UTC", minute_of_instant(until)));
+                let since = minute_of_instant(since);
+                format!("what {who} changed since {since} UTC{}", until.unwrap_or_default())
             }
             (None, None) => format!("what {who} changed"),
         }
@@ -178,7 +185,7 @@ impl PlanView<'_> {
             form method="post" action=(UNDO_PATH) {
                 (self.visit.csrf_field())
                 input type="hidden" name="plan" value=(plan_hash(planned));
-                @for name in ["call", "client", "since"] {
+                @for name in ["call", "client", "since", "until"] {
                     @if let Some(value) = self.visit.parameters.get(name) {
                         input type="hidden" name=(name) value=(value);
                     }

@@ -7,13 +7,12 @@ use std::time::Instant;
 
 use axum::body::Body;
 use http::{Response, StatusCode};
-use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::instant::Instant as RecordsInstant;
 use stile_domain::scope::{Scope, Scopes, Verb};
-use stile_domain::sign_in::asked_access::{AccessLine, narrow};
 use stile_store::state::{AuthorizationRecord, NewCode, StateError};
 
+use super::access_choices::AccessChoices;
 use super::access_request::AccessRequest;
 use super::authorize::{CONSENT_PATH, find, refused_here, take};
 use super::oauth_error::{OAuthError, OAuthErrorCode};
@@ -23,16 +22,10 @@ use super::secret::RandomSecret;
 use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
 use crate::pages::browser_session::BrowserSession;
-use crate::pages::consent_page::{
-    ConsentView, DURATIONS, Opened, OpenedFolder, PROPOSED_DURATION, SHOW, folder_field,
-    line_field, verb_field,
-};
+use crate::pages::consent_page::{ConsentView, DURATIONS, PROPOSED_DURATION, SHOW};
 use crate::pages::frame::redirect;
 use crate::pages::sign_in_page::SIGN_IN_PATH;
 use crate::pages::waiting_path;
-
-/// The most folders that a line offers.
-const MAX_FOLDERS: usize = 300;
 
 /// Shows the page, or sends a browser without a session to sign in first.
 pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
@@ -42,7 +35,7 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
     match BrowserSession::of(server, request) {
         Some(session) => {
             server.pending.reserve(handle, Instant::now());
-            page(server, &asked, handle, &session, None)
+            page(server, &asked, (handle, &request.origin), &session, None)
         }
         None => {
             let here = format!("{CONSENT_PATH}?request={}", encode_component(handle));
@@ -67,7 +60,7 @@ pub fn decide(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
     let handle = form.get("request").unwrap_or_default();
     if form.get("decision") == Some(SHOW) {
         let Some(asked) = find(server, handle) else { return gone() };
-        return page(server, &asked, handle, &session, Some(&form));
+        return page(server, &asked, (handle, &request.origin), &session, Some(&form));
     }
     let Some(asked) = take(server, handle) else { return gone() };
     let answered = match form.get("decision") {
@@ -88,7 +81,7 @@ fn approve(
     form: &FormParameters,
 ) -> Result<RandomSecret, OAuthError> {
     let before = allowed_before(server, asked, session).map_err(OAuthError::of_state)?;
-    let approved = approved_scopes(asked, &before, form);
+    let approved = choices(asked, &before, server, session).approved(form);
     // What the person's role does not allow is left out.
     let is_allowed = |scope: &&Scope| session.may_approve(scope);
     let approved: Scopes = approved.iter().filter(is_allowed).cloned().collect();
@@ -151,35 +144,6 @@ fn seconds_of(form: &FormParameters) -> i64 {
     DURATIONS.iter().find(|(value, ..)| *value == wanted).map_or(86_400, |row| row.2)
 }
 
-/// Returns what the owner left of the lines: those that are ticked, as they were narrowed. A line
-/// that cannot be narrowed as the form says is left out.
-fn approved_scopes(asked: &AccessRequest, before: &Scopes, form: &FormParameters) -> Scopes {
-    let kept = asked.scopes.lines(before).into_iter().filter_map(|AccessLine { scope, .. }| {
-        form.get(&line_field(&scope))?;
-        let verb = match form.get(&verb_field(&scope)) {
-            Some("read") => Verb::Read,
-            _ => scope.verb(),
-        };
-        let folder = match form.get(&folder_field(&scope)) {
-            Some(folder) => SpacePath::parse(folder).ok()?,
-            None => scope.path().clone(),
-        };
-        narrow(&scope, verb, &folder)
-    });
-    let denials = asked.scopes.denials().chain(before.iter().filter(|scope| is_denial(scope)));
-    let mut all: Vec<Scope> = Vec::new();
-    for scope in kept.chain(denials.cloned()) {
-        if !all.contains(&scope) {
-            all.push(scope);
-        }
-    }
-    all.into_iter().collect()
-}
-
-fn is_denial(scope: &Scope) -> bool {
-    scope.verb() == Verb::Deny
-}
-
 /// Returns the scopes of the client's latest authorization that is still in force.
 fn allowed_before(
     server: &AuthorizationServer,
@@ -193,10 +157,27 @@ fn allowed_before(
     Ok(latest.map_or_else(Scopes::none, |found| Scopes::from_claim(&found.scopes)))
 }
 
+/// Returns the choices that the owner has about a request.
+fn choices<'a>(
+    asked: &AccessRequest,
+    before: &Scopes,
+    server: &'a AuthorizationServer,
+    session: &'a BrowserSession,
+) -> AccessChoices<'a> {
+    let shut = before.iter().filter(|scope| scope.verb() == Verb::Deny);
+    AccessChoices {
+        lines: asked.scopes.lines(before),
+        given_up: asked.scopes.denials().cloned().collect(),
+        shut: shut.cloned().collect(),
+        folders: &server.settings.folders,
+        subject: &session.subject,
+    }
+}
+
 fn page(
     server: &AuthorizationServer,
     asked: &AccessRequest,
-    handle: &str,
+    (handle, origin): (&str, &str),
     session: &BrowserSession,
     chosen: Option<&FormParameters>,
 ) -> Response<Body> {
@@ -207,7 +188,7 @@ fn page(
             return refused_here(StatusCode::INTERNAL_SERVER_ERROR, &error.description);
         }
     };
-    let lines = asked.scopes.lines(&before).into_iter();
+    let choices = choices(asked, &before, server, session);
     let owned = server.settings.owners.records_of(&session.subject);
     let records = asked.records.as_ref().zip(owned.as_ref());
     let view = ConsentView {
@@ -216,75 +197,13 @@ fn page(
         csrf: session.csrf_token(),
         handle,
         action: CONSENT_PATH,
-        lines: lines
-            .map(|line| (line.clone(), folders_of(server, &session.subject, &line.scope)))
-            .collect(),
-        denials: asked.scopes.denials().cloned().collect(),
+        folder: server.settings.owners.folder_name(),
+        server: origin.split_once("://").map_or(origin, |(_, server)| server),
+        files: choices.form(chosen),
         before: before.iter().cloned().collect(),
-        opened: opened(server, &session.subject, &shown_scopes(asked, &before, chosen)),
-        chosen,
         records: records.map(|(asked, owned)| asked.form(owned, server.instant(), chosen)),
     };
     view.respond(StatusCode::OK)
-}
-
-/// Returns the folders to which a line can be narrowed: two levels below its own.
-fn folders_of(server: &AuthorizationServer, subject: &str, scope: &Scope) -> Vec<String> {
-    let Some(folder) = scope.folder() else { return Vec::new() };
-    let below = |folder: &str| (server.settings.folders)(subject, &with_slash(folder));
-    let mut all = Vec::new();
-    for child in below(&folder.to_string()) {
-        let grandchildren = below(&child);
-        all.push(child);
-        all.extend(grandchildren);
-        if all.len() >= MAX_FOLDERS {
-            break;
-        }
-    }
-    let is_narrower = |path: &String| {
-        SpacePath::parse(path).is_ok_and(|path| narrow(scope, scope.verb(), &path).is_some())
-    };
-    all.retain(is_narrower);
-    all.truncate(MAX_FOLDERS);
-    all
-}
-
-/// Returns what the page shows the folders of: what the owner chose so far, or what is proposed.
-fn shown_scopes(asked: &AccessRequest, before: &Scopes, chosen: Option<&FormParameters>) -> Scopes {
-    if let Some(form) = chosen {
-        return approved_scopes(asked, before, form);
-    }
-    let proposed = asked.scopes.lines(before).into_iter().filter(AccessLine::is_proposed);
-    let denials = asked.scopes.denials().chain(before.iter().filter(|scope| is_denial(scope)));
-    proposed.map(|line| line.scope).chain(denials.cloned()).collect()
-}
-
-/// Returns the top folders with what scopes open of each.
-fn opened(server: &AuthorizationServer, subject: &str, scopes: &Scopes) -> Vec<OpenedFolder> {
-    const SHOWN: usize = 40;
-    let folders = (server.settings.folders)(subject, "/").into_iter().take(SHOWN);
-    let folder = |path: String| {
-        let folder = SpacePath::parse(&path).ok()?;
-        Some(OpenedFolder { opened: opened_of(scopes, &folder), path })
-    };
-    folders.filter_map(folder).collect()
-}
-
-/// Returns what scopes open of a folder.
-fn opened_of(scopes: &Scopes, folder: &SpacePath) -> Opened {
-    let all = |verb| scopes.cover_subtree(verb, folder);
-    let some = |verb| scopes.cover_some_below(verb, folder);
-    match () {
-        () if all(Verb::Write) => Opened::Change,
-        () if all(Verb::Read) && !some(Verb::Write) => Opened::Read,
-        () if all(Verb::Append) && !some(Verb::Read) => Opened::Append,
-        () if some(Verb::Read) || some(Verb::Write) || some(Verb::Append) => Opened::Part,
-        () => Opened::Nothing,
-    }
-}
-
-fn with_slash(folder: &str) -> String {
-    format!("{}/", folder.trim_end_matches('/'))
 }
 
 fn gone() -> Response<Body> {
@@ -292,23 +211,4 @@ fn gone() -> Response<Body> {
         StatusCode::BAD_REQUEST,
         "the request was decided already, or has waited for more than ten minutes",
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_is_as_open_as_the_lines_say() {
-        let of = |claim: &str, folder: &str| {
-            opened_of(&Scopes::parse_claim(claim).unwrap(), &SpacePath::parse(folder).unwrap())
-        };
-        assert_eq!(of("read:/ write:/work/", "/work"), Opened::Change);
-        assert_eq!(of("read:/ write:/work/", "/notes"), Opened::Read);
-        assert_eq!(of("append:/logs/", "/logs"), Opened::Append);
-        assert_eq!(of("read:/work/a/", "/work"), Opened::Part);
-        assert_eq!(of("read:/ write:/work/a/", "/work"), Opened::Part);
-        assert_eq!(of("read:/work/", "/notes"), Opened::Nothing);
-        assert_eq!(of("read:/ deny:/work", "/work"), Opened::Nothing);
-    }
 }

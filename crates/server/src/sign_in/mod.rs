@@ -12,6 +12,7 @@
 //!
 //! *Source*: RFC 6749, 7009, 7591, 7636, 8252, 8414, 8707, 9207; docs/decisions/0030.
 
+pub mod access_choices;
 pub mod access_request;
 pub mod authorize;
 pub mod client_documents;

@@ -225,18 +225,19 @@ fn sample_of(
     let Some(seen) = seen else {
         return html! { p class="muted" { "It sees nothing of this." } };
     };
-    let fields = names_of(&seen, declared);
+    let (fields, hidden) = (names_of(&seen, declared), hidden_fields(&seen, declared));
+    let all: Vec<String> = fields.iter().chain(&hidden).cloned().collect();
     let connections = seen.connection_ids.as_deref().unwrap_or_default();
     let time = times_of(&seen, declared);
     let can_be_shown = seen.resources.is_none() && connections.len() <= 1 && time.is_ok();
     let of = SampleOf {
         stream: &seen.name,
         connection: connections.first().map(String::as_str),
-        fields: &fields,
+        fields: &all,
         time: time.unwrap_or_default(),
     };
     let records = if can_be_shown { sample(owned, now, &of) } else { Vec::new() };
-    shown_sample(&records, &hidden_fields(&seen, declared))
+    shown_sample(&records, &fields, &hidden)
 }
 
 /// Returns the times that a stream of a request means, with the field that has them.

@@ -85,17 +85,36 @@ pub fn sample(
         .collect()
 }
 
-/// Shows the records, and the names of the fields that the client does not see.
-pub fn shown_sample(sample: &[Map<String, Value>], hidden: &[String]) -> Markup {
+/// Shows records with what the client sees of each, and beside it what it does not.
+pub fn shown_beside(sample: &[Map<String, Value>], is_seen: impl Fn(&str) -> bool) -> Markup {
+    html! {
+        @for record in sample {
+            div class="beside" {
+                div {
+                    h3 { "It will see" }
+                    (shown_record(record.iter().filter(|(name, _)| is_seen(name))))
+                }
+                div class="unseen-part" {
+                    h3 { "It will not see" }
+                    @if record.keys().all(|name| is_seen(name)) { p { "Nothing is left out." } }
+                    (shown_record(record.iter().filter(|(name, _)| !is_seen(name))))
+                }
+            }
+        }
+    }
+}
+
+/// Shows the latest records of a stream, and the names of the fields that the client does not see
+/// where there are none to show.
+pub fn shown_sample(sample: &[Map<String, Value>], seen: &[String], hidden: &[String]) -> Markup {
     html! {
         @if !sample.is_empty() {
             details open {
                 summary { "The latest records, as it would see them" }
-                @for record in sample { (shown_record(record)) }
+                (shown_beside(sample, |name| seen.iter().any(|seen| seen == name)))
             }
-        }
-        @if !hidden.is_empty() {
-            p class="muted" { "It does not see: " (shown(&hidden.join(", "))) "." }
+        } @else if !hidden.is_empty() {
+            p class="muted" { "It will not see: " (shown(&hidden.join(", "))) "." }
         }
     }
 }
@@ -131,10 +150,15 @@ mod tests {
     fn values_of_records_are_text_and_short() {
         let record = json!({ "body": format!("<b>\u{202e}{}", "x".repeat(4000)), "amount": 4.5 });
         let sample = [record.as_object().unwrap().clone()];
-        let page = shown_sample(&sample, &["iban".to_owned()]).into_string();
+        let seen = ["amount".to_owned()];
+        let page = shown_sample(&sample, &seen, &[]).into_string();
         assert!(page.contains("&lt;b&gt;\\u{202e}xx") && page.contains("…</dd>"), "{page}");
-        assert!(page.contains("<dd>4.5</dd>") && page.contains("not see: iban"), "{page}");
+        let (shown, hidden) = page.split_once("It will not see").unwrap();
+        assert!(shown.contains("<dd>4.5</dd>") && !shown.contains("&lt;b&gt;"), "{page}");
+        assert!(hidden.contains("&lt;b&gt;") && !hidden.contains("4.5"), "{page}");
         assert!(page.len() < 1000, "{}", page.len());
-        assert_eq!(shown_sample(&[], &[]).into_string(), "");
+        let none = shown_sample(&[], &seen, &["iban".to_owned()]).into_string();
+        assert!(none.contains("It will not see: iban."), "{none}");
+        assert_eq!(shown_sample(&[], &[], &[]).into_string(), "");
     }
 }

@@ -22,19 +22,19 @@ use super::{authorize, consent, introspect, push, register, revoke, server_metad
 use crate::http::responses;
 use crate::http::stranger_places::WayIn;
 use crate::pages::frame::{
-    ACCESS_PATH, ACCOUNT_PATH, ACTIVITY_PATH, BACKUP_PATH, CONNECT_PATH, FILE_PATH, FILES_PATH,
-    FORGET_IMPORT_PATH, GRANT_PATH, HEALTH_PATH, ICON_PATH, IMPORT_PATH, IMPORT_PROGRESS_PATH,
-    LIVE_PATH, MAKE_IMPORT_TOKEN_PATH, MAKE_TOKEN_PATH, MANIFEST_PATH, OWNER_PATH,
-    PAGE_SCRIPT_PATH, PASSKEY_SCRIPT_PATH, STORE_IMPORT_PATH, STYLE_PATH, UNDO_PATH, icon,
-    manifest, page_script, passkey_script, style,
+    ACCESS_PATH, ACCOUNT_PATH, ACTIVITY_PATH, BACKUP_PATH, BACKUP_PROGRESS_PATH, CALL_PATH,
+    CONNECT_PATH, DESIGN_PATH, EDIT_PATH, FILE_PATH, FILES_PATH, FORGET_IMPORT_PATH, GRANT_PATH,
+    HEALTH_PATH, ICON_PATH, IMPORT_PATH, IMPORT_PROGRESS_PATH, LIVE_PATH, MAKE_IMPORT_TOKEN_PATH,
+    MAKE_TOKEN_PATH, MANIFEST_PATH, OWNER_PATH, PAGE_SCRIPT_PATH, PASSKEY_SCRIPT_PATH,
+    STORE_IMPORT_PATH, STYLE_PATH, UNDO_PATH, icon, manifest, page_script, passkey_script, style,
 };
 use crate::pages::sign_in_methods::{
     self, CALLBACK_PATH, PASSKEY_PATH, PASSWORD_PATH, PROVIDER_PATH,
 };
 use crate::pages::sign_in_page::{self, SIGN_IN_PATH, SIGN_OUT_PATH};
 use crate::pages::{
-    access_page, account_page, activity_page, connect_page, files_page, grant_page, health_page,
-    import_page, live_activity, receive_upload, undo_page,
+    access_page, account_page, activity_page, call_page, connect_page, design_page, edit_page,
+    files_page, grant_page, health_page, import_page, live_activity, receive_upload, undo_page,
 };
 
 /// The copy of the metadata for clients that know OpenID Connect only.
@@ -75,10 +75,13 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
         .route(ACCESS_PATH, on_get(access_page::show))
         .route(access_page::END_PATH, on_post(access_page::end))
         .route(access_page::NARROW_PATH, on_post(access_page::narrow))
+        .route(access_page::TAKE_AWAY_PATH, on_post(access_page::take_away))
+        .route(EDIT_PATH, on_get(edit_page::show).merge(on_post(edit_page::save)))
         .route(access_page::REVOKE_TOKEN_PATH, on_post(access_page::revoke_token))
         .route(access_page::REVOKE_GRANT_PATH, on_post(access_page::revoke_grant))
         .route(ACTIVITY_PATH, on_get(activity_page::show))
         .route(LIVE_PATH, on_get(live_activity::follow))
+        .route(CALL_PATH, on_get(call_page::show))
         .route(UNDO_PATH, on_get(undo_page::show).merge(on_post(undo_page::carry_out)))
         .route(FILES_PATH, on_get(files_page::show_folder))
         .route(FILE_PATH, on_get(files_page::show_file).merge(on_post(files_page::restore)))
@@ -92,6 +95,7 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
         .route(FORGET_IMPORT_PATH, on_post(import_page::forget))
         .route(HEALTH_PATH, on_get(health_page::show))
         .route(BACKUP_PATH, on_post(health_page::back_up))
+        .route(BACKUP_PROGRESS_PATH, on_get(health_page::backup_progress))
         .route(ACCOUNT_PATH, on_get(account_page::show))
         .route(account_page::REGISTER_PATH, on_post(account_page::register))
         .route(account_page::REMOVE_PASSKEY_PATH, on_post(account_page::remove_passkey))
@@ -105,6 +109,7 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
         .route(PASSKEY_SCRIPT_PATH, get(|| async { passkey_script() }))
         .route(MANIFEST_PATH, get(|| async { manifest() }))
         .route(ICON_PATH, get(|| async { icon() }))
+        .route(DESIGN_PATH, get(|| async { design_page::show() }))
         .route(PAGE_SCRIPT_PATH, get(|| async { page_script() }))
         .route(AUTHORIZE_PATH, on_client(get, server, authorize::answer, authorize::refused))
         .route(REGISTER_PATH, on_post(register::answer))
@@ -248,6 +253,7 @@ mod tests {
             verifier: Arc::new(verifier),
             owners: crate::sign_in::settings::Owners::One { records: None, space: None },
             folders: Arc::new(|_, _| Vec::new()),
+            connectable: Vec::new(),
             documents: None,
             clock: wall_clock,
             provider: None,

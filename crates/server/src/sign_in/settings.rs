@@ -46,6 +46,8 @@ pub struct SignInSettings {
     pub owners: Owners,
     /// What lists the folders below a folder, for the owner to choose from.
     pub folders: FolderLister,
+    /// The clients that `stile connect` knows: the word of the command, and the name.
+    pub connectable: Vec<(&'static str, &'static str)>,
     /// The documents of clients; `None` if this server fetches none.
     pub documents: Option<ClientDocuments>,
     /// Where the time comes from.
@@ -78,6 +80,12 @@ impl Owners {
     /// Returns whether each person owns a space here.
     pub fn are_people(&self) -> bool {
         matches!(self, Self::Each(_))
+    }
+
+    /// Returns the name of the one folder that is served; `None` where each person has one.
+    pub fn folder_name(&self) -> Option<String> {
+        let Self::One { space: Some(space), .. } = self else { return None };
+        Some(space.root.file_name()?.to_string_lossy().into_owned())
     }
 
     /// Returns whether clients can ask for records.

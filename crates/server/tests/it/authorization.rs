@@ -699,14 +699,18 @@ const SIGN_IN: &[(&str, &str, &str)] = &[
     ("/sign-in/passkey", "PASSKEY_PATH", "everybody, at a limited rate"),
     ("/sign-in/provider", "PROVIDER_PATH", "everybody; leads to the identity provider"),
     ("/sign-in/provider/callback", "CALLBACK_PATH", "the browser that came from there"),
+    ("/pages/design", "DESIGN_PATH", "everybody"),
     ("/owner", "OWNER_PATH", "everybody; leads to the next one"),
     ("/owner/clients", "ACCESS_PATH", OWNER),
     ("/owner/clients/end", "access_page::END_PATH", FORM),
     ("/owner/clients/narrow", "access_page::NARROW_PATH", FORM),
+    ("/owner/clients/take-away", "access_page::TAKE_AWAY_PATH", FORM),
+    ("/owner/clients/edit", "EDIT_PATH", OWNER_DECIDES),
     ("/owner/clients/revoke-token", "access_page::REVOKE_TOKEN_PATH", FORM),
     ("/owner/clients/revoke-grant", "access_page::REVOKE_GRANT_PATH", FORM),
     ("/owner/activity", "ACTIVITY_PATH", SOLE_OWNER),
     ("/owner/activity/live", "LIVE_PATH", SOLE_OWNER),
+    ("/owner/activity/call", "CALL_PATH", SOLE_OWNER),
     ("/owner/undo", "UNDO_PATH", SOLE_OWNER_DECIDES),
     ("/owner/files", "FILES_PATH", SOLE_OWNER),
     ("/owner/file", "FILE_PATH", SOLE_OWNER_DECIDES),
@@ -720,6 +724,7 @@ const SIGN_IN: &[(&str, &str, &str)] = &[
     ("/owner/import/forget", "FORGET_IMPORT_PATH", SOLE_OWNER_DECIDES),
     ("/owner/health", "HEALTH_PATH", SOLE_OWNER),
     ("/owner/health/backup", "BACKUP_PATH", ONE_OWNER_DECIDES),
+    ("/owner/health/backup/progress", "BACKUP_PROGRESS_PATH", SOLE_OWNER),
     ("/owner/account", "ACCOUNT_PATH", OWNER),
     ("/owner/account/passkeys", "account_page::REGISTER_PATH", FORM),
     ("/owner/account/passkeys/remove", "account_page::REMOVE_PASSKEY_PATH", FORM),
@@ -734,6 +739,7 @@ const SIGN_IN: &[(&str, &str, &str)] = &[
 ];
 
 const OWNER: &str = "the owner, with a session";
+const OWNER_DECIDES: &str = "the owner, with a session; changes with the token of its form";
 const SOLE_OWNER: &str = "the owner of a space, with a session";
 const SOLE_OWNER_DECIDES: &str =
     "the owner of a space, with a session; changes with the token of its form";

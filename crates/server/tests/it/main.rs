@@ -58,6 +58,7 @@ mod live_notes;
 mod migrate_store;
 mod notes;
 mod old_versions;
+mod owner_access;
 mod owner_imports;
 mod owner_page;
 mod owner_pages;

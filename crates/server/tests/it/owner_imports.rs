@@ -126,6 +126,41 @@ fn owner_import_a_file_is_shown_as_it_will_be_stored_and_then_stored() {
 }
 
 #[test]
+fn owner_import_of_several_files_takes_one_after_the_other() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    let url = place.of("/owner/import");
+    let own = csrf(&owner.get(&url));
+    let files = [("one.csv", ACCOUNT), ("two.csv", ACCOUNT), ("three.csv", ACCOUNT)];
+    let sent = owner.send_files(&url, &[("csrf", &own)], &files);
+    assert_eq!((sent.status, location(&sent)), (303, Some("/owner/import")), "{sent:?}");
+    assert_eq!(place.waiting_files(), 3);
+    let page = owner.get(&place.of("/owner/import?connection=bank&stream=rows"));
+    let (first, then) = text_of(&page)
+        .split_once("id=\"next\"")
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
+    assert!(first.contains("one.csv") && !first.contains("two.csv"), "{first}");
+    assert!(then.contains("two.csv") && then.contains("three.csv"), "{then}");
+    assert_eq!(send(&mut owner, &place, &page, "/owner/import/store", &[]).status, 303);
+    let ended = ended_import(&mut owner, &place);
+    assert!(ended.contains("added 3") && ended.contains("Go on to the next file"), "{ended}");
+
+    let forget = |owner: &mut Browser, which: &str| {
+        let page = owner.get(&url);
+        let sent = send(owner, &place, &page, "/owner/import/forget", &[("which", which)]);
+        assert_eq!(sent.status, 303);
+        text_of(&owner.get(&url))
+    };
+    let second = forget(&mut owner, "this");
+    assert!(second.contains("<strong><bdi>two.csv</bdi>"), "{second}");
+    let none = forget(&mut owner, "all");
+    let (_, last) = none.split_once("The last imports on this page").unwrap();
+    assert!(last.contains("one.csv") && last.contains("added 3"), "{last}");
+    assert!(none.contains("Send and look") && place.waiting_files() == 0, "{none}");
+}
+
+#[test]
 fn owner_import_takes_no_file_without_the_token_of_its_form_and_shows_it_to_one_session() {
     let place = Place::new();
     let (mut owner, mut other) = (place.signed_in_browser(), place.signed_in_browser());
@@ -146,7 +181,7 @@ fn owner_import_takes_no_file_without_the_token_of_its_form_and_shows_it_to_one_
 
     assert_eq!(owner.send_file(&url, &[("csrf", &own)], file).status, 303);
     let seen = text_of(&other.get(&url));
-    assert!(!seen.contains("bank.csv") && seen.contains("Send it and look"), "{seen}");
+    assert!(!seen.contains("bank.csv") && seen.contains("Send and look"), "{seen}");
     // A form of the other session stores nothing either.
     let page = owner.get(&url);
     let upload = form_to(&page, "/owner/import/store").fields;
@@ -262,6 +297,32 @@ fn owner_grant_names_a_client_and_a_stream_that_is_there() {
     assert_eq!(place.stile(&["grant", "list", "--json"]).trim(), "[]");
 }
 
+/// Loads Health until no backup is being made.
+fn ended_backup(browser: &mut Browser, place: &Place) -> String {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let page = text_of(&browser.get(&place.of("/owner/health")));
+        if !page.contains("data-progress") {
+            return page;
+        }
+        assert!(Instant::now() < until, "{page}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn owner_backup_that_fails_says_so_on_health() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    // A file is where the folder of archives belongs.
+    std::fs::write(place.rig.state.join("backups"), "").unwrap();
+    let health = owner.get(&place.of("/owner/health"));
+    send(&mut owner, &place, &health, "/owner/health/backup", &[]);
+    let ended = ended_backup(&mut owner, &place);
+    assert!(ended.contains("The backup failed, and there is no archive of it"), "{ended}");
+    assert!(ended.contains("none was made with this state"), "{ended}");
+}
+
 #[test]
 fn owner_backup_is_made_on_the_page_and_brings_the_state_back() {
     let place = Place::new();
@@ -271,8 +332,11 @@ fn owner_backup_is_made_on_the_page_and_brings_the_state_back() {
     let health = owner.get(&place.of("/owner/health"));
     assert!(text_of(&health).contains("none was made with this state"), "{}", text_of(&health));
     for _ in 0..3 {
-        let made = send(&mut owner, &place, &health, "/owner/health/backup", &[]);
-        assert_eq!(made.status, 200, "{}", text_of(&made));
+        let begun = send(&mut owner, &place, &health, "/owner/health/backup", &[]);
+        assert_eq!((begun.status, location(&begun)), (303, Some("/owner/health")));
+        let ended = ended_backup(&mut owner, &place);
+        assert!(ended.contains("The state is copied"), "{ended}");
+        assert!(ended.contains("backups/stile-"), "where the archive is: {ended}");
     }
     let archives = place.rig.state.join("backups");
     let archives: Vec<_> = archives.read_dir().unwrap().map(|it| it.unwrap().path()).collect();

@@ -13,8 +13,9 @@ use crate::sign_in_kit::{
 };
 
 /// Every page of the owner, with parameters that its content needs.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "/owner/clients",
+    "/owner/activity/call?call=1",
     "/owner/activity",
     "/owner/undo?since=2026-01-01T00:00",
     "/owner/files?path=%2Fwork",
@@ -25,7 +26,9 @@ const PAGES: [&str; 9] = [
     "/owner/health",
 ];
 /// Every form of the owner's page that changes something.
-const FORMS: [(&str, &str); 10] = [
+const FORMS: [(&str, &str); 12] = [
+    ("/owner/clients/edit", "id=x&line%3Awrite%3A%2F=on"),
+    ("/owner/clients/take-away", "id=x&scope=read%3A%2F"),
     ("/owner/import/store", "upload=x"),
     ("/owner/import/forget", ""),
     ("/owner/grant", "connection=x&stream=y"),
@@ -265,6 +268,13 @@ fn owner_page_takes_back_what_its_plan_showed_and_no_more() {
     // What was left is named again, as strongly as a step that failed.
     let left = done.split("What was not taken back").nth(1).unwrap();
     assert!(left.contains("<li class=\"bad\">") && left.contains("/work/new.md"), "{done}");
+    // Of a day that is over, what was changed then.
+    let past = "/owner/undo?since=2026-01-01T00:00&until=2026-01-02T00:00";
+    let none = text_of(&owner.get(&place.at(past)));
+    assert!(
+        none.contains("before 2026-01-02 00:00 UTC") && none.contains("no such change"),
+        "{none}"
+    );
     // One call, and an undo of everything that was ever done is not offered.
     let one = text_of(&owner.get(&place.at("/owner/undo?call=1")));
     assert!(one.contains("what call 1 changed"), "{one}");
@@ -477,8 +487,12 @@ fn owner_page_names_what_waits_and_leads_to_it() {
     let words = text_of(&consent);
     assert!(words.contains("Editor asks for access"), "{words}");
     // The folders with what would open of each.
-    assert!(words.contains("<bdi>/work/</bdi><span>reads</span>"), "{words}");
-    assert!(words.contains("<bdi>/journal/</bdi><span>nothing</span>"), "{words}");
+    let row = |folder: &str| {
+        let (_, row) = words.split_once(&format!("<bdi>{folder}/</bdi>")).unwrap();
+        row.split("</li>").next().unwrap()
+    };
+    assert!(row("/work").contains(">reads<"), "{words}");
+    assert!(row("/journal").contains(">sees nothing<"), "{words}");
     let denied = owner.submit(&place.url(), &consent, &[("decision", "deny")]);
     assert_eq!(denied.status, 303);
     let page = text_of(&owner.get(&place.at("/owner/clients")));
@@ -537,7 +551,8 @@ fn owner_page_every_control_has_a_label_and_every_page_is_small() {
         }
         assert_eq!(html.matches("<h1").count(), 1, "{path}");
         for form in forms_of(&page).iter().filter(|form| form.action != "/owner/clients") {
-            let is_search = ["/owner/activity", "/owner/undo"].contains(&form.action.as_str());
+            let searches = ["/owner/activity", "/owner/undo", "/owner/connect#command"];
+            let is_search = searches.contains(&form.action.as_str());
             assert!(form.names.contains("csrf") || is_search, "{path}: {form:?}");
         }
     }

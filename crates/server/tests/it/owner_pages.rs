@@ -13,12 +13,15 @@ use crate::sign_in_kit::{
 
 const PASSWORD: &str = "correct horse battery";
 /// The pages that only a signed-in browser sees.
-const OWNER_PAGES: [&str; 8] = [
-    "/owner/clients", "/owner/activity", "/owner/files", "/owner/connect", "/owner/grant",
-    "/owner/import", "/owner/health", "/owner/account",
+const OWNER_PAGES: [&str; 10] = [
+    "/owner/clients", "/owner/clients/edit", "/owner/activity", "/owner/activity/call",
+    "/owner/files", "/owner/connect", "/owner/grant", "/owner/import", "/owner/health",
+    "/owner/account",
 ];
 /// Where the forms of a signed-in browser go.
-const OWNER_FORMS: [&str; 18] = [
+const OWNER_FORMS: [&str; 20] = [
+    "/owner/clients/edit",
+    "/owner/clients/take-away",
     "/owner/import",
     "/owner/import/store",
     "/owner/import/forget",

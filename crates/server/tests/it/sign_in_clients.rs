@@ -113,6 +113,7 @@ impl Place {
             verifier: Arc::clone(&verifier),
             owners: Owners::One { records: None, space: None },
             folders: Arc::new(|_, _| Vec::new()),
+            connectable: Vec::new(),
             access_life: Duration::from_secs(3600),
             documents: Some(ClientDocuments::new(documents)),
             clock: SystemTime::now,

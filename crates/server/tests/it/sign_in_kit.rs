@@ -173,11 +173,16 @@ impl Browser {
     }
 
     /// Sends a form with fields and one file, as a browser does.
-    pub fn send_file(
+    pub fn send_file(&mut self, url: &str, fields: &[(&str, &str)], file: (&str, &str)) -> Reply {
+        self.send_files(url, fields, &[file])
+    }
+
+    /// Sends a form with several files.
+    pub fn send_files(
         &mut self,
         url: &str,
         fields: &[(&str, &str)],
-        (name, content): (&str, &str),
+        files: &[(&str, &str)],
     ) -> Reply {
         const BOUNDARY: &str = "----of-a-test-7f3a";
         let mut body = String::new();
@@ -186,10 +191,14 @@ impl Browser {
                 "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{field}\"\r\n\r\n{value}\r\n"
             ));
         }
-        body.push_str(&format!(
-            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\
-             Content-Type: application/octet-stream\r\n\r\n{content}\r\n--{BOUNDARY}--\r\n"
-        ));
+        for (name, content) in files {
+            body.push_str(&format!(
+                "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"; \
+                 filename=\"{name}\"\r\nContent-Type: application/octet-stream\r\n\r\n\
+                 {content}\r\n"
+            ));
+        }
+        body.push_str(&format!("--{BOUNDARY}--\r\n"));
         let kind = format!("multipart/form-data; boundary={BOUNDARY}");
         let headers = [
             ("Cookie", self.cookie()),

@@ -17,6 +17,8 @@ pub struct ChangeQuery {
     pub tool: Option<String>,
     /// Changes at this time or later.
     pub since: Option<Instant>,
+    /// Changes before this time.
+    pub until: Option<Instant>,
     /// Changes of this call.
     pub call: Option<ChangeNumber>,
     /// Changes with smaller numbers.

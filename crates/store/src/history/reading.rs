@@ -55,6 +55,9 @@ impl History {
         if let Some(Instant(since)) = query.since {
             and("at >= ?", vec![Value::Integer(since)]);
         }
+        if let Some(Instant(until)) = query.until {
+            and("at < ?", vec![Value::Integer(until)]);
+        }
         if let Some(ChangeNumber(call)) = query.call {
             // The number of a call is that of its first change.
             and("number >= ? AND call = ?", vec![Value::Integer(call); 2]);

@@ -385,18 +385,17 @@ impl TokenStore {
         })
     }
 
-    /// Leaves of an authorization only these scopes, durably. Its tokens allow no more from the
-    /// next request on. Returns whether there is such an authorization that has not ended. The
-    /// caller has checked that the scopes allow no more than the old ones.
+    /// Gives an authorization these scopes in the place of its own, durably. They count from the
+    /// next request on. Returns whether there is such an authorization that has not ended.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.
-    pub fn narrow_authorization(&self, id: &str, scopes: &str) -> Result<bool, StateError> {
-        let narrow = "UPDATE authorizations SET scopes = ?2 WHERE id = ?1 AND ended IS NULL";
-        self.change("narrow an authorization of", |tables| {
-            let narrowed = tables.execute(narrow, values![id, scopes])?;
+    pub fn set_approved_scopes(&self, id: &str, scopes: &str) -> Result<bool, StateError> {
+        let change = "UPDATE authorizations SET scopes = ?2 WHERE id = ?1 AND ended IS NULL";
+        self.change("change an authorization of", |tables| {
+            let changed = tables.execute(change, values![id, scopes])?;
             end_sessions_of(tables, id)?;
-            Ok(narrowed > 0)
+            Ok(changed > 0)
         })
     }
 

@@ -75,7 +75,7 @@ fn ask(store: &TokenStore, (question, one, other, time): Call) -> String {
         15 => text(store.authorizations().unwrap()),
         16 => text(store.latest_authorization((&name, &name), Some(&name), now).unwrap()),
         17 => text(store.end_authorization(&id, now).unwrap()),
-        18 => text(store.narrow_authorization(&id, "read:/a").unwrap()),
+        18 => text(store.set_approved_scopes(&id, "read:/a").unwrap()),
         19 => text(store.sessions(now).unwrap()),
         20 if store.session_user(&digest, now).unwrap().is_none() => {
             store.close_session(&digest).unwrap();

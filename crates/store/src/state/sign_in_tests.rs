@@ -262,7 +262,7 @@ fn a_later_approval_decides_what_the_earlier_ones_of_the_client_allow() {
     approve("four", 4, |new| AuthorizationRecord { subject: "bob".to_owned(), ..new });
     approve("five", 5, |new| AuthorizationRecord { audience: "urn:uuid:2".to_owned(), ..new });
     assert_eq!(rights(), allowed("write:/a/"));
-    assert!(ground.tokens.narrow_authorization("one", "read:/a/").unwrap());
+    assert!(ground.tokens.set_approved_scopes("one", "read:/a/").unwrap());
     assert_eq!(rights(), allowed("read:/a/"));
     assert_eq!(listed(), ("read:/a/".to_owned(), None), "the list has what a token may do now");
     assert_eq!(

@@ -107,10 +107,11 @@ fn undo() -> Command {
         .about("Takes back what one call, one client or everybody changed.")
         .arg(
             optional("call", "CALL", "The number of the call, as `stile audit` and `stile history` show it.")
-                .conflicts_with_all(["client", "since"]),
+                .conflicts_with_all(["client", "since", "until"]),
         )
         .arg(client("Take back what tokens of this client changed.").requires("since"))
         .arg(since("Take back changes since then, as in 2026-01-31T08:00:00Z, 90m, 12h or 7d."))
+        .arg(one("until", "TIME", "Only changes before then.").requires("since"))
         .arg(one("path", "PATH", "Take back changes of this file or folder only."))
         .arg(yes())
         .arg(json().help("Print the plan as JSON.").conflicts_with("yes"))
@@ -125,6 +126,7 @@ like others, so `stile undo` takes it back too. After an interruption, run it ag
 Examples:
   stile undo 42
   stile undo --client cursor --since 5h --yes
-  stile undo --since 1h",
+  stile undo --since 1h
+  stile undo --since 2026-01-31 --until 2026-02-01",
         )
 }

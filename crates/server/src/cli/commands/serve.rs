@@ -134,6 +134,7 @@ fn open(
     let kept_sessions = Some(KeptSessions::new(Arc::new(home.tokens()?)));
     // Where each person has a space, and where people sign in elsewhere, nobody owns them all.
     let owned = Some(owned).filter(|_| provider.is_none() && people.is_none());
+    owned.iter().for_each(OwnedSpace::count_ahead);
     let options = HttpOptions { fleet: fleet.clone(), people, kept_sessions, ..options };
     let notifier = Notifier::new(environment);
     Ok((

@@ -15,7 +15,7 @@ use stile_store::history::{ChangeQuery, UnrecordedChanges};
 use crate::cli::compose::FilesOwner;
 use crate::cli::failure::Failure;
 use crate::cli::flags;
-use crate::cli::flags::duration::since_flag;
+use crate::cli::flags::duration::{since_flag, time_flag};
 use crate::cli::invocation::Invocation;
 use crate::cli::terminal::{self, Colours, Meaning, Progress, Step, Unit, local_time};
 use crate::owner_files::undo::{self, MadeUndo, PlannedUndo, Shortfall, UNDO};
@@ -29,6 +29,7 @@ pub(super) fn run(
         path: flags::text(matches, "path").map(|text| owner.path(text)).transpose()?,
         client: flags::text(matches, "client").map(str::to_owned),
         since: since_flag(matches)?,
+        until: time_flag(matches, "until")?,
         call: flags::text(matches, "call").map(call_number).transpose()?,
         ..ChangeQuery::default()
     };

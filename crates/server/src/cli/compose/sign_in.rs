@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use super::local_tokens::LocalTokens;
 use super::settings_files::public_https;
 use crate::auth::local_user;
+use crate::cli::clients::CLIENTS;
 use crate::cli::failure::Failure;
 use crate::clock::wall_clock;
 use crate::config::{Config, YesNo};
@@ -85,6 +86,7 @@ pub(crate) fn sign_in_routes(
         verifier: Arc::clone(&local.verifier),
         owners,
         folders: folder_lister(space.clone(), options.people.clone(), user),
+        connectable: CLIENTS.iter().map(|client| (client.name, client.title)).collect(),
         access_life: Duration::from_secs(access_seconds),
         documents,
         clock: wall_clock,

@@ -39,10 +39,15 @@ pub(crate) fn since(text: &str, now: Instant) -> Option<Instant> {
 
 /// Parses `--since`; `None` if it was not given.
 pub(crate) fn since_flag(matches: &ArgMatches) -> Result<Option<Instant>, Failure> {
-    let Some(text) = matches.get_one::<String>("since") else { return Ok(None) };
+    time_flag(matches, "since")
+}
+
+/// Parses a flag that names a time as `--since` does; `None` if it was not given.
+pub(crate) fn time_flag(matches: &ArgMatches, flag: &str) -> Result<Option<Instant>, Failure> {
+    let Some(text) = matches.get_one::<String>(flag) else { return Ok(None) };
     let since = since(text, clock::now()).ok_or_else(|| {
         Failure::Usage(format!(
-            "--since: `{}` is neither a date such as 2026-01-31, nor a time such as \
+            "--{flag}: `{}` is neither a date such as 2026-01-31, nor a time such as \
              2026-01-31T08:00:00Z, nor how long ago, as in 90m, 12h or 7d",
             text.escape_debug()
         ))

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Verb};
+use stile_domain::shell_word::quoted;
 use stile_store::state::SpaceOfFolder;
 
 use crate::auth::{MintRequest, Minter, ShownToken};
@@ -105,16 +106,6 @@ fn mint_command(program: &str, resolved: &Resolved, root: Option<String>) -> Str
         .map(|word| quoted(&word))
         .collect::<Vec<_>>()
         .join(" ")
-}
-
-/// Quotes a word for a shell if it needs quotes.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=+,@%~\\".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// Returns what a person at a terminal needs to connect a client, and the link to the owner's page.

@@ -1,0 +1,214 @@
+//! What the owner decides about access on the pages: folder by folder, when a client asks and
+//! later, the command that connects a client, and what the pages warn of.
+
+use serde_json::json;
+use stile_domain::hash::ContentHash;
+use stile_testkit::client::{McpClient as _, Reply};
+
+use crate::sign_in_kit::{
+    Browser, Place, ScriptedClient, form_to, location, parameter, read_file, text_of,
+};
+
+impl Place {
+    fn owner(&self, path: &str) -> String {
+        format!("{}/owner/{path}", self.url().replace("/mcp", ""))
+    }
+}
+
+/// Sends a form of a page with these fields changed; an empty value leaves a field out.
+fn send(
+    browser: &mut Browser,
+    place: &Place,
+    page: &Reply,
+    action: &str,
+    changes: &[(&str, &str)],
+) -> Reply {
+    let mut fields = form_to(page, action).fields;
+    for (name, value) in changes {
+        fields.retain(|(known, _)| known != name);
+        if !value.is_empty() {
+            fields.push(((*name).to_owned(), (*value).to_owned()));
+        }
+    }
+    let fields: Vec<(&str, &str)> =
+        fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    browser.post(&format!("{}{action}", place.url().replace("/mcp", "")), &fields)
+}
+
+/// Returns the row of a folder in the tree of a page.
+fn tree_row(page: &Reply, folder: &str) -> String {
+    let html = text_of(page);
+    let (_, rest) = html.split_once(&format!("<bdi>{folder}/</bdi>")).unwrap();
+    rest.split("</li>").next().unwrap().to_owned()
+}
+
+#[test]
+fn owner_access_is_decided_folder_by_folder_when_a_client_asks_and_later() {
+    let place = Place::new();
+    std::fs::create_dir(place.rig.root.join("private")).unwrap();
+    std::fs::write(place.rig.root.join("private/diary.md"), "mine\n").unwrap();
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    let page = owner.open(&client.authorization_url(&[("scope", "write:/")]));
+    let words = text_of(&page);
+    let folder = place.rig.root.file_name().unwrap().to_str().unwrap();
+    assert!(words.contains(&format!("the folder <strong><bdi>{folder}</bdi></strong>")), "{words}");
+    assert!(words.contains(&format!("<strong>{}</strong>", place.server.address)), "{words}");
+    assert!(tree_row(&page, "/private").contains("reads and changes"), "{words}");
+
+    // The page shows what a choice opens, and decides nothing by that.
+    let chosen = [("tree:/private", "nothing"), ("tree:/journal", "read")];
+    let shown = [chosen[0], chosen[1], ("decision", "show")];
+    let shown = send(&mut owner, &place, &page, "/consent", &shown);
+    assert!(tree_row(&shown, "/private").contains("sees nothing"), "{}", text_of(&shown));
+    assert!(tree_row(&shown, "/journal").contains(">reads<"), "{}", text_of(&shown));
+    let approve = [chosen[0], chosen[1], ("decision", "approve")];
+    let answer = send(&mut owner, &place, &page, "/consent", &approve);
+    let code = parameter(location(&answer).unwrap(), "code").unwrap();
+    let tokens = client.redeem(&code).json();
+    let access = tokens["access_token"].as_str().unwrap().to_owned();
+    let mut agent = place.server.client(&access);
+    assert_eq!(read_file(&place, &access, "/private/diary.md").0, 403);
+    assert_eq!(read_file(&place, &access, "/journal/day.md").0, 200);
+    let create = |path: &str| json!({ "path": path, "content": "new\n" });
+    agent.tool("file.create", create("/work/new.md")).unwrap();
+    agent.tool("file.create", create("/journal/new.md")).unwrap_err();
+
+    // The same choices later: what was shut is opened, and what was open is shut.
+    let clients = text_of(&owner.get(&place.owner("clients")));
+    let (_, rest) = clients.split_once("/owner/clients/edit?id=").unwrap();
+    let edit = place.owner(&format!("clients/edit?id={}", rest.split('"').next().unwrap()));
+    let page = owner.get(&edit);
+    assert!(tree_row(&page, "/private").contains("value=\"nothing\" selected"), "as it is now");
+    let changes = [("tree:/private", "read"), ("tree:/work", "nothing"), ("do", "save")];
+    let saved = send(&mut owner, &place, &page, "/owner/clients/edit", &changes);
+    assert_eq!(location(&saved), Some("/owner/clients?done=changed"), "{}", text_of(&saved));
+    assert_eq!(read_file(&place, &access, "/private/diary.md").0, 200);
+    assert_eq!(read_file(&place, &access, "/work/plan.md").0, 403);
+    assert_eq!(owner.get(&place.owner("clients/edit?id=unknown")).status, 404);
+    // Nothing ticked ends it.
+    let page = owner.get(&edit);
+    let lines: Vec<(String, String)> = form_to(&page, "/owner/clients/edit").fields;
+    let none: Vec<(&str, &str)> = lines
+        .iter()
+        .filter(|(name, _)| name.starts_with("line:"))
+        .map(|(name, _)| (name.as_str(), ""))
+        .chain([("do", "save")])
+        .collect();
+    let ended = send(&mut owner, &place, &page, "/owner/clients/edit", &none);
+    assert_eq!(location(&ended), Some("/owner/clients?done=ended"));
+    assert_eq!(read_file(&place, &access, "/journal/day.md").0, 401);
+}
+
+#[test]
+fn owner_access_one_right_is_taken_away_and_the_others_stay() {
+    let place = Place::new();
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    let tokens = client.tokens(&mut owner, "write:/work/ read:/journal/");
+    let access = tokens["access_token"].as_str().unwrap();
+    let clients = text_of(&owner.get(&place.owner("clients")));
+    let (_, rest) = clients.split_once("/owner/clients/edit?id=").unwrap();
+    let id = rest.split('"').next().unwrap();
+    let page = owner.get(&place.owner("clients"));
+    let csrf = form_to(&page, "/sign-out").fields[0].1.clone();
+    let mut take = |scope: &str, instead: &str| {
+        let fields = [("csrf", csrf.as_str()), ("id", id), ("scope", scope), ("instead", instead)];
+        let taken = owner.post(&place.owner("clients/take-away"), &fields);
+        location(&taken).unwrap().rsplit('=').next().unwrap().to_owned()
+    };
+    assert_eq!(take("write:/elsewhere/", ""), "gone");
+    assert_eq!(take("write:/work/", "read"), "narrowed");
+    assert_eq!(read_file(&place, access, "/work/plan.md").0, 200);
+    let mut agent = place.server.client(access);
+    let create = json!({ "path": "/work/new.md", "content": "new\n" });
+    agent.tool("file.create", create).unwrap_err();
+    assert_eq!(take("read:/work/", ""), "narrowed");
+    assert_eq!(read_file(&place, access, "/work/plan.md").0, 403);
+    assert_eq!(read_file(&place, access, "/journal/day.md").0, 200);
+    assert_eq!(take("read:/journal/", ""), "ended");
+}
+
+#[test]
+fn owner_access_a_command_is_made_by_choosing_and_a_narrower_token_takes_the_place_of_one() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    let command = "connect?connects=cursor&verb=read&folder=%2Fwork&never=%2Fwork%2Fmy+keys";
+    let page = text_of(&owner.get(&place.owner(command)));
+    let shown = "stile connect cursor --scope read:/work/ --deny '/work/my keys' --write";
+    assert!(page.contains(&shown.replace('\'', "&#39;")) || page.contains(shown), "{page}");
+    let bad = text_of(&owner.get(&place.owner("connect?connects=cursor&never=..")));
+    assert!(bad.contains("role=\"alert\"") && !bad.contains("--write</code></p>"), "{bad}");
+
+    let token = place.stile(&["token", "--scope", "write:/", "--client", "editor"]);
+    let jti = place.stile(&["token", "list", "--json"]);
+    let jti: serde_json::Value = serde_json::from_str(&jti).unwrap();
+    let jti = jti[0]["jti"].as_str().or(jti[0]["id"].as_str()).unwrap().to_owned();
+    assert_eq!(read_file(&place, token.trim(), "/work/plan.md").0, 200);
+    let page = owner.get(&place.owner(&format!("connect?replaces={jti}")));
+    assert!(text_of(&page).contains("revoked in the same step"), "{}", text_of(&page));
+    let fields = [("verb", "read"), ("folder", "/journal"), ("replaces", jti.as_str())];
+    let made = text_of(&send(&mut owner, &place, &page, "/owner/connect/token", &fields));
+    let (_, rest) = made.split_once("id=\"made-token\"").unwrap_or_else(|| panic!("{made}"));
+    let narrower = rest.split(['>', '<']).nth(1).unwrap();
+    assert_eq!(read_file(&place, token.trim(), "/work/plan.md").0, 401, "the old one is revoked");
+    assert_eq!(read_file(&place, narrower, "/journal/day.md").0, 200);
+    assert_eq!(read_file(&place, narrower, "/work/plan.md").0, 403);
+    assert_eq!(owner.get(&place.owner(&format!("connect?replaces={jti}"))).status, 404);
+}
+
+#[test]
+fn owner_access_a_call_opens_to_what_it_changed_in_one_column_or_two() {
+    let place = Place::new();
+    let token = place.stile(&["token", "--scope", "write:/", "--client", "cursor"]);
+    let mut agent = place.server.client(token.trim());
+    let hash = ContentHash::digest(b"the plan\n").to_string();
+    let edit = json!({
+        "path": "/work/plan.md", "hash": hash, "lines": [1, 0], "old": "the plan",
+        "new": "<b>another plan",
+    });
+    agent.tool("text.replace", edit).unwrap();
+    agent.tool("file.create", json!({ "path": "/new.md", "content": "made\n" })).unwrap();
+    let mut owner = place.signed_in_browser();
+    let activity = text_of(&owner.get(&place.owner("activity")));
+    assert!(activity.contains("/owner/activity/call?call=1"), "{activity}");
+    let inline = text_of(&owner.get(&place.owner("activity/call?call=1")));
+    for part in ["<del>-the plan</del>", "<ins>+&lt;b&gt;another plan</ins>", "undo?call=1"] {
+        assert!(inline.contains(part), "{part}: {inline}");
+    }
+    // What the call did stays what it did when another call changes the file.
+    let hash = ContentHash::digest(b"<b>another plan\n").to_string();
+    agent.tool("file.remove", json!({ "path": "/work/plan.md", "hash": hash })).unwrap();
+    let beside = text_of(&owner.get(&place.owner("activity/call?call=1&view=beside")));
+    assert!(beside.contains("<div><del>-the plan</del>"), "{beside}");
+    let made = text_of(&owner.get(&place.owner("activity/call?call=2")));
+    assert!(made.contains("<ins>+made</ins>"), "{made}");
+    for unknown in ["call=99", "call=x", ""] {
+        let reply = owner.get(&place.owner(&format!("activity/call?{unknown}")));
+        assert_eq!(reply.status, 404, "{unknown}");
+    }
+    let file = "file?path=%2Fnew.md&view=beside";
+    assert_eq!(owner.get(&place.owner(file)).status, 200);
+}
+
+#[test]
+fn owner_access_home_warns_of_a_broken_chain_and_a_right_on_everything() {
+    let place = Place::new();
+    let token = place.stile(&["token", "--scope", "read:/", "--client", "reader"]);
+    let mut agent = place.server.client(token.trim());
+    agent.tool("text.read", json!({ "path": "/work/plan.md" })).unwrap();
+    let mut place = place.restarted_after(|| ());
+    let mut owner = place.signed_in_browser();
+    let page = text_of(&owner.get(&place.owner("clients")));
+    assert!(page.contains("It may read all files.") && !page.contains("Chain:"), "{page}");
+    let journal = place.rig.state.join("journal");
+    place = place.restarted_after(|| {
+        for file in journal.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+            let text = std::fs::read_to_string(&file).unwrap();
+            std::fs::write(&file, text.replace("/work/plan.md", "/work/blam.md")).unwrap();
+        }
+    });
+    let mut owner = place.signed_in_browser();
+    let page = text_of(&owner.get(&place.owner("clients")));
+    assert!(page.contains("Chain: the journal was changed in one place"), "{page}");
+}
