@@ -56,6 +56,7 @@ mod list_changes;
 mod listed_tools;
 mod live_notes;
 mod migrate_store;
+mod narrowed_clients;
 mod notes;
 mod old_versions;
 mod owner_imports;
