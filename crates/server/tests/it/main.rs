@@ -62,6 +62,7 @@ mod old_versions;
 mod owner_imports;
 mod owner_page;
 mod owner_pages;
+mod pasted_tokens;
 mod people;
 mod program;
 mod prompts;
