@@ -1,7 +1,7 @@
 //! Clients whose rights the owner narrows while they run: what each is sent, and how it goes on.
 //!
-//! A narrowed session ends. A client is led to begin another by a 404 to the next request that names
-//! the session. No request is left without an answer.
+//! A narrowed session ends. A client is led to begin another by a 404 to the next request that
+//! names the session. No request is left without an answer.
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use serde_json::{Value, json};

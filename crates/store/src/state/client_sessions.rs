@@ -72,8 +72,8 @@ impl TokenStore {
         }))
     }
 
-    /// Returns the sessions that have not ended at `now`, in UTC seconds, the one that was used last
-    /// at the end.
+    /// Returns the sessions that have not ended at `now`, in UTC seconds. The one used last
+    /// comes last.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.

@@ -122,8 +122,8 @@ impl SpaceTools {
         found.unwrap_or_default()
     }
 
-    /// Returns what `value` makes of the entries that continue `begun` and that nothing guards; `None`
-    /// if the caller may not list the folder that they are in.
+    /// Returns what `value` makes of the entries that continue `begun` and that nothing guards.
+    /// `None` if the caller may not list the folder that they are in.
     pub(super) async fn complete_entries(
         &self,
         begun: &str,

@@ -1,5 +1,7 @@
 //! `stile client`: lists, shows, adds and ends the clients that the owner let in.
 
+mod client_names;
+mod live_grants;
 mod token_clients;
 
 use std::collections::HashSet;
@@ -7,11 +9,9 @@ use std::collections::HashSet;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::client_name::is_reserved;
-use stile_domain::scope::Scopes;
 use stile_domain::sign_in::client_metadata::ClientName;
 use stile_domain::sign_in::redirect_uri::RedirectUri;
 use stile_domain::unseen::shown;
-use stile_store::records::GrantStatus;
 use stile_store::state::{
     AuthorizationRecord, ClientKind, ClientRecord, TokenKind, TokenRecord, TokenStore,
 };
@@ -21,11 +21,13 @@ use crate::cli::failure::Failure;
 use crate::cli::flags::{beginning, text, texts};
 use crate::cli::invocation::{Invocation, settings};
 use crate::cli::terminal::table::{cell, table};
-use crate::cli::terminal::unix_time::{minute, rfc3339};
+use crate::cli::terminal::unix_time::rfc3339;
 use crate::cli::terminal::{self, Colours};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::Environment;
-use token_clients::TokenClients;
+use client_names::{Named, id_of_name};
+use live_grants::{Grants, allow_something};
+use token_clients::{TokenClients, to_the_minute};
 
 /// Runs a subcommand.
 pub(super) fn run(
@@ -80,38 +82,6 @@ pub(super) fn run(
         }
         _ => Ok(()),
     }
-}
-
-/// The grants on records that count now.
-struct Grants {
-    /// `None` where each person has grants of their own: all of them are shown.
-    active: Option<HashSet<String>>,
-}
-
-impl Grants {
-    fn of(home: &Home, environment: Environment<'_>) -> Result<Self, Failure> {
-        if !home.has_records() {
-            return Ok(Self { active: Some(HashSet::new()) });
-        }
-        if home.check_named().is_err() {
-            return Ok(Self { active: None });
-        }
-        let records = home.records(crate::clock::now())?;
-        let Owner { services, caller, now } = owner::of_records(records, environment);
-        let all = services.grants(&caller)?.into_iter();
-        let active = all.filter(|grant| grant.status(now) == GrantStatus::Active);
-        Ok(Self { active: Some(active.map(|grant| grant.id).collect()) })
-    }
-
-    /// Returns the grant if it counts.
-    fn active(&self, grant: Option<String>) -> Option<String> {
-        grant.filter(|grant| self.active.as_ref().is_none_or(|active| active.contains(grant)))
-    }
-}
-
-/// Returns whether scopes allow something with files.
-fn allow_something(scopes: &str) -> bool {
-    Scopes::from_claim(scopes).iter().any(|scope| scope.verb().is_right())
 }
 
 /// A client with what the owner approved for it.
@@ -199,11 +169,6 @@ impl KnownClient {
     }
 }
 
-/// Returns a time of use to the minute, or a dash.
-fn to_the_minute(used: Option<i64>) -> String {
-    used.map_or_else(|| "-".to_owned(), minute)
-}
-
 fn client_table(all: &[KnownClient], local: &TokenClients, now: i64, colours: Colours) -> String {
     let headings = ["CLIENT", "NAME", "KIND", "STATE", "LAST USE (UTC)", "ALLOWED"];
     let (ended, others): (Vec<_>, Vec<_>) =
@@ -271,36 +236,6 @@ fn new_client(matches: &ArgMatches, now: i64) -> Result<ClientRecord, Failure> {
         used: None,
         ended: None,
     })
-}
-
-/// A client as a command may name it.
-struct Named<'a> {
-    id: &'a str,
-    name: &'a str,
-    /// Whether the client may do something.
-    is_live: bool,
-}
-
-/// Returns the identifier of the client that a text names, if it is a name that one client has, or
-/// one of those that may do something; or else the text, which may be an identifier.
-fn id_of_name(text: &str, named: &[Named<'_>]) -> Result<String, Failure> {
-    let of_name = |is_meant: fn(&&Named<'_>) -> bool| {
-        let found = named.iter().filter(|named| named.name == text).filter(is_meant);
-        found.map(|named| named.id).collect::<Vec<&str>>()
-    };
-    let is_id = named.iter().any(|named| named.id == text);
-    let live = of_name(|named| named.is_live);
-    let found = if live.is_empty() { of_name(|_| true) } else { live };
-    match found.as_slice() {
-        [only] if !is_id => Ok((*only).to_owned()),
-        [_, _, ..] if !is_id => Err(Failure::Usage(format!(
-            "{} clients are called `{}`; nothing was done; name one of them by its identifier: {}",
-            found.len(),
-            text.escape_debug(),
-            found.join(", ")
-        ))),
-        _ => Ok(text.to_owned()),
-    }
 }
 
 /// Says what was approved and ends now, as the rest of a sentence.
@@ -462,29 +397,4 @@ fn revoke_grants(
         services.revoke_grant(&caller, grant, now)?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_names_a_client_where_it_is_the_only_one_of_that_name() {
-        let one = |id, name, is_live| Named { id, name, is_live };
-        let named = [
-            one("id-1", "Editor", false),
-            one("id-2", "Notes", true),
-            one("id-3", "Notes", true),
-            one("id-4", "id-1", true),
-            one("id-5", "Mail", false),
-            one("id-6", "Mail", true),
-        ];
-        let id = |text: &str| id_of_name(text, &named);
-        assert_eq!(id("Editor").unwrap(), "id-1");
-        assert_eq!(id("id-1").unwrap(), "id-1", "an identifier comes first");
-        assert_eq!(id("Mail").unwrap(), "id-6", "the other one has ended");
-        assert_eq!(id("none").unwrap(), "none");
-        let (said, code) = id("Notes").unwrap_err().report();
-        assert!(code == 2 && said.contains("id-2, id-3"), "{said}");
-    }
 }

@@ -12,10 +12,11 @@ use stile_domain::sign_in::asked_access::rights;
 use stile_domain::sign_in::client_metadata::name_of_itself;
 use stile_store::state::{TokenKind, TokenRecord, TokenStore};
 
-use super::{Grants, Named, allow_something, to_the_minute};
+use super::client_names::Named;
+use super::live_grants::{Grants, allow_something};
 use crate::cli::failure::Failure;
 use crate::cli::terminal::table::cell;
-use crate::cli::terminal::unix_time::rfc3339;
+use crate::cli::terminal::unix_time::{minute, rfc3339};
 
 /// The clients, with when each was last used.
 pub(super) struct TokenClients {
@@ -131,4 +132,9 @@ fn kind(record: &TokenRecord) -> &'static str {
 
 fn state(record: &TokenRecord, now: i64) -> &'static str {
     if may_act(record, now) { "allowed" } else { "ended" }
+}
+
+/// Returns a time of use to the minute, or a dash.
+pub(super) fn to_the_minute(used: Option<i64>) -> String {
+    used.map_or_else(|| "-".to_owned(), minute)
 }
