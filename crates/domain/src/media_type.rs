@@ -44,15 +44,15 @@ pub fn of_name(path: &SpacePath) -> Option<&'static str> {
     BY_ENDING.iter().find(is_it).filter(|_| !stem.is_empty()).map(|(_, media_type)| *media_type)
 }
 
-/// Returns the media type of a file that is UTF-8. The name decides between the kinds of text.
+/// Returns the media type of a file that is UTF-8. The name decides, unless it tells a picture, a
+/// sound or a film, which are never UTF-8.
 pub fn of_text(path: &SpacePath) -> &'static str {
-    let is_text = |media_type: &&str| {
-        media_type.starts_with("text/")
-            || ["/xml", "+xml", "/json", "/yaml", "/toml"]
-                .iter()
-                .any(|end| media_type.ends_with(end))
+    let may_be_text = |media_type: &&str| {
+        let is_never =
+            ["image/", "audio/", "video/"].iter().any(|kind| media_type.starts_with(kind));
+        !is_never || media_type.ends_with("+xml")
     };
-    of_name(path).filter(is_text).unwrap_or("text/plain")
+    of_name(path).filter(may_be_text).unwrap_or("text/plain")
 }
 
 #[cfg(test)]
@@ -60,13 +60,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ending_of_a_name_tells_the_media_type_and_never_makes_binary_of_text() {
+    fn the_ending_of_a_name_tells_the_media_type_and_never_makes_a_picture_of_text() {
         for (path, by_name, of_a_text) in [
             ("/a/b.md", Some("text/markdown"), "text/markdown"),
             ("/A.MD", Some("text/markdown"), "text/markdown"),
             ("/a.json", Some("application/json"), "application/json"),
             ("/a.svg", Some("image/svg+xml"), "image/svg+xml"),
+            // Small ones are ASCII from end to end.
+            ("/a.pdf", Some("application/pdf"), "application/pdf"),
             ("/a.png", Some("image/png"), "text/plain"),
+            ("/a.mp4", Some("video/mp4"), "text/plain"),
             ("/a.unknown", None, "text/plain"),
             ("/md", None, "text/plain"),
             ("/.md", None, "text/plain"),

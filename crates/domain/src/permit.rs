@@ -9,14 +9,13 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::client_name::self_named;
 use crate::error::Refusal;
 use crate::guard::Guarded;
 use crate::path::SpacePath;
 use crate::records::authority::{OwnerPermit, RecordsClaim, RecordsPermit};
 use crate::records::problem::Problem;
 use crate::scope::{Scope, Scopes, Verb};
-use crate::sign_in::client_metadata::ClientName;
+use crate::sign_in::client_metadata::name_of_itself;
 
 /// A caller whose identity and scopes were verified.
 #[derive(Clone, Debug)]
@@ -61,9 +60,9 @@ impl Principal {
     /// token names no client. Nothing that the caller may do depends on it.
     #[must_use]
     pub fn named_by_itself(self, name: &str) -> Self {
-        match (&self.client, ClientName::clean(name)) {
-            (None, Some(name)) => Self { client: Some(self_named(name.as_str()).into()), ..self },
-            _ => self,
+        match &self.client {
+            None => Self { client: name_of_itself(name).map(Into::into), ..self },
+            Some(_) => self,
         }
     }
 

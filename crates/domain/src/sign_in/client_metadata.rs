@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::client_id_url::ClientIdUrl;
 use super::redirect_uri::{BadRedirectUri, RedirectUri};
-use crate::client_name::unreserved;
+use crate::client_name::{self_named, unreserved};
 use crate::unseen::is_unseen;
 
 /// The most redirect URIs of a client. Clients have up to six.
@@ -174,6 +174,12 @@ impl ClientName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Returns the name that history and lists show of a client whose token names none and that calls
+/// itself `name`; `None` if nothing of the name can be seen.
+pub fn name_of_itself(name: &str) -> Option<String> {
+    ClientName::clean(name).map(|name| self_named(name.as_str()))
 }
 
 impl fmt::Display for ClientName {

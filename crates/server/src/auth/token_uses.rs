@@ -71,7 +71,7 @@ impl TokenUses {
     }
 
     /// Writes the collected uses. Uses that cannot be written are lost, and nothing else.
-    pub(super) fn write(&self) {
+    pub fn write(&self) {
         let Collected { uses, .. } = std::mem::take(&mut *self.lock());
         if uses.is_empty() {
             return;

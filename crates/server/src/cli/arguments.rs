@@ -387,7 +387,7 @@ Examples:
 
 fn client(settings: Settings<'_>) -> Command {
     Command::new("client")
-        .about("Shows, adds and ends the clients that asked for access by themselves.")
+        .about("Shows, adds and ends the clients that you let in, also with a token or an entry.")
         .args(setting_arguments(settings, CommandGroup::Token).map(|arg| arg.global(true)))
         .subcommand_required(true)
         .disable_help_subcommand(true)
@@ -403,7 +403,8 @@ fn client(settings: Settings<'_>) -> Command {
                     positional(
                         "id",
                         "ID",
-                        "The client as in `stile client list`, or the beginning of its identifier.",
+                        "The client as in `stile client list`, by its name or the beginning of its \
+                         identifier.",
                     )
                     .allow_hyphen_values(true),
                 ),
@@ -424,12 +425,13 @@ fn client(settings: Settings<'_>) -> Command {
         )
         .subcommand(
             Command::new("end")
-                .about("Ends a client, with all its tokens.")
+                .about("Ends a client: its approvals, tokens and sessions. Its registration stays.")
                 .arg(
                     positional(
                         "id",
                         "ID",
-                        "The client, or one approval as `client show` has it, or its beginning.",
+                        "The client by its name or identifier, or one approval as `client show` has \
+                         it, or the beginning of either.",
                     )
                     .required(false)
                     // One identifier in 64 begins with a hyphen.
@@ -447,6 +449,7 @@ backup was made is valid again.
 Examples:
   stile client list
   stile client end 0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01
+  stile client end cursor
   stile client add --name Editor --redirect http://127.0.0.1/callback",
         )
 }

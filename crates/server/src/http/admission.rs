@@ -181,7 +181,7 @@ impl Admission {
     pub fn metadata_url(&self, request: &Parts) -> String {
         let origin = metadata::origin(self.public_url.as_deref(), request);
         let query = metadata::shown_query(request.uri.query());
-        metadata::metadata_url(&origin, request.uri.path()) + &query
+        metadata::metadata_url(&origin, request.uri.path(), &query)
     }
 }
 

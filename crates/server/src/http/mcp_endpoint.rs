@@ -339,7 +339,7 @@ impl McpEndpoint {
         let session = self.enter_session(&parts.headers, &requester.owner)?;
         let is_delete = parts.method == Method::DELETE;
         if let (Some(session), &Method::GET) = (&session, &parts.method) {
-            self.subscriptions.stream_opened(session, requester.caller.principal.scopes());
+            self.subscriptions.stream_opened(session, &requester.caller.principal);
         }
         let mut response = self.streamable.answer(Request::from_parts(parts, Bytes::new())).await;
         let was_deleted = is_delete && response.status() == StatusCode::ACCEPTED;
@@ -370,7 +370,8 @@ impl McpEndpoint {
     ) -> DropGuard {
         let rights = Arc::clone(self.subscriptions.rights());
         let (service, caller) = (person.service.clone(), caller.clone());
-        let listener = ListListener::new(service, caller, Some(*expires), rights);
+        let shown = self.subscriptions.shown_to(&session);
+        let listener = ListListener::new(service, caller, Some(*expires), rights, shown);
         let is_open = self.sessions.is_open(&session);
         self.subscriptions.tell_of_lists(&session, listener.while_open(is_open), ended)
     }
@@ -522,6 +523,7 @@ impl McpEndpoint {
                 revision,
                 client,
             };
+            self.subscriptions.session_opened(id);
             let owner = requester.owner.clone();
             for closed in self.sessions.open(new, owner, Instant::now()).await {
                 self.streamable.close(&closed).await;

@@ -54,14 +54,19 @@ pub fn origin(public_url: Option<&str>, request: &Parts) -> String {
     }
 }
 
-/// Returns the address where a client that was refused at a path learns how to get a token.
-pub fn metadata_url(origin: &str, path: &str) -> String {
+/// Returns the address where a client that was refused at a path and a query (see
+/// [`shown_query`]) learns how to get a token.
+///
+/// An origin with a query has a path in the libraries that clients compare addresses with, `/`. So
+/// the `resource` in its metadata has it, too.
+pub fn metadata_url(origin: &str, path: &str, query: &str) -> String {
     let metadata = match path {
         MCP_PATH => METADATA_PATH,
         MCP_PATH_WITH_SLASH => METADATA_PATH_WITH_SLASH,
+        ROOT_PATH if !query.is_empty() => METADATA_PATH_OF_ROOT,
         _ => METADATA_PATH_OF_ORIGIN,
     };
-    format!("{origin}{metadata}")
+    format!("{origin}{metadata}{query}")
 }
 
 /// Returns the query of an address with its `?`, if it says how tools and answers are shown and
@@ -78,6 +83,15 @@ pub fn is_own_resource(origin: &str, resource: &str) -> bool {
     let (path, query) = rest.split_once('?').map_or((rest, None), |(path, it)| (path, Some(it)));
     let is_own_query = query.is_none_or(Presentation::is_all_of);
     matches!(path, "" | ROOT_PATH | MCP_PATH | MCP_PATH_WITH_SLASH) && is_own_query
+}
+
+/// Returns 404 for an address at which there is nothing, such as `/sse`, and says which one to use.
+pub fn nothing_here(origin: &str) -> Response<Body> {
+    let message = format!(
+        "there is nothing at this address; give an MCP client {origin}{MCP_PATH} (Streamable \
+         HTTP; this server has no SSE transport), and open {origin}{ROOT_PATH} in a browser"
+    );
+    responses::plain(StatusCode::NOT_FOUND, "not_found", &message)
 }
 
 /// What a server supports, for its metadata.

@@ -189,6 +189,7 @@ fn routes(
         move || metadata::health(space)
     };
     let ready = move || metadata::ready(space, fleet, ends.stopping);
+    let nothing = nothing_here(options.public_url.clone());
     let protected_resource = protected_resource(options, supported);
     let mut router = Router::new()
         .route(metadata::MCP_PATH, any(mcp))
@@ -200,7 +201,8 @@ fn routes(
         .route(metadata::METADATA_PATH, protected_resource.clone())
         .route(metadata::METADATA_PATH_WITH_SLASH, protected_resource.clone())
         .route(metadata::METADATA_PATH_OF_ORIGIN, protected_resource.clone())
-        .route(metadata::METADATA_PATH_OF_ROOT, protected_resource);
+        .route(metadata::METADATA_PATH_OF_ROOT, protected_resource)
+        .fallback_service(nothing);
     if let Some(notes) = notes {
         let routes = Router::new().route(NOTES_PATH, get(gateway_notes::route)).with_state(notes);
         router = router.merge(routes);
@@ -226,6 +228,14 @@ fn protected_resource(options: HttpOptions, supported: SupportedFeatures) -> Met
         let query = metadata::shown_query(parts.uri.query());
         let path = format!("{}{query}", parts.uri.path());
         metadata::protected_resource(&origin, &path, servers, supported)
+    })
+}
+
+/// Returns what answers at every other address.
+fn nothing_here(public_url: Option<String>) -> MethodRouter {
+    any(move |request: Request| async move {
+        let (parts, _) = request.into_parts();
+        metadata::nothing_here(&metadata::origin(public_url.as_deref(), &parts))
     })
 }
 

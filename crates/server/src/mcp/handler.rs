@@ -31,7 +31,7 @@ use stile_tools::space::file_resource;
 use stile_tools::toolset::{Caller, Feature, UnknownTool};
 
 use super::client_names::{answer_form, spelling};
-use super::list_changes::{CurrentRights, IsOpen, ListChange, ListListener};
+use super::list_changes::{CurrentRights, IsOpen, ListChange, ListListener, ShownLists};
 use super::presentation::Presentation;
 use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry};
 use super::tool_definitions::ToolDefinitions;
@@ -160,9 +160,17 @@ impl Handler {
             watches.push((uri, watch.map_err(resources::error)?));
         }
         let (service, rights) = (self.service(context).clone(), self.rights());
-        let lists = ListListener::new(service, caller, life.expires, rights);
+        let shown = ShownLists::default();
+        let lists = ListListener::new(service, caller, life.expires, rights, shown);
         self.shared.subscriptions.listen(subscription, watches, lists, life).await;
         Ok(())
+    }
+
+    /// Records what the client of a session is shown; nothing outside of a session.
+    fn lists_shown(&self, context: &Context, record: impl FnOnce(&mut ShownLists)) {
+        if !is_sessionless(context) {
+            self.shared.subscriptions.lists_shown(&session_of(context), record);
+        }
     }
 
     fn rights(&self) -> CurrentRights {
@@ -183,7 +191,8 @@ impl Handler {
             CallerSource::Request => return,
         };
         let service = self.shared.service.clone();
-        let listener = ListListener::new(service, caller, None, self.rights());
+        let shown = self.shared.subscriptions.shown_to("");
+        let listener = ListListener::new(service, caller, None, self.rights(), shown);
         let client = peer.clone();
         let is_open: IsOpen = Arc::new(move || !client.is_transport_closed());
         tokio::spawn(listener.while_open(is_open).tell(peer));
@@ -388,6 +397,10 @@ impl ServerHandler for Handler {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         let caller = self.caller_of_lists(&context)?;
+        if session_of(&context).is_empty() {
+            // The one of stdio; the endpoint records the others.
+            self.shared.subscriptions.session_opened("");
+        }
         let config = self.config(self.service(&context), Some(&caller));
         Ok(config.with_protocol_version(handshake::agreed_version(&request.protocol_version)))
     }
@@ -424,6 +437,7 @@ impl ServerHandler for Handler {
                 self.shared.subscriptions.session_has_peer(&session, &context.peer);
             }
             let tools = self.service(&context).listed(&caller).await;
+            self.lists_shown(&context, |shown| shown.tools_shown(&tools));
             let groups = self.presentation(&context).groups;
             let form = |group| self.answer_form(group, &context);
             let spelling = caller.names.spelling();
@@ -478,6 +492,7 @@ impl ServerHandler for Handler {
             let page = page.map_err(resources::error)?;
             let mut listed = Vec::new();
             if cursor.is_none() {
+                self.lists_shown(&context, |shown| shown.resources_shown(service, &caller));
                 let kinds = service.resources(&caller);
                 listed.extend(kinds.iter().map(|kind| resources::resource(kind, caller.names)));
             }

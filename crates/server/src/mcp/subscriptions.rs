@@ -6,7 +6,7 @@
 //! subscriber's token what is told. A subscription ends with its token.
 //!
 //! A session's stream may come with another token of the same caller than the subscription did.
-//! Such a stream gets notifications only if both tokens have the same scopes.
+//! Such a stream gets notifications only if both tokens allow the same now.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,13 +16,12 @@ use rmcp::RoleServer;
 use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, SubscriptionContext};
 use stile_domain::permit::Principal;
-use stile_domain::scope::Scopes;
 use stile_store::space::Watch;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::list_changes::{CurrentRights, ListChange, ListListener};
+use super::list_changes::{CurrentRights, ListChange, ListListener, ShownLists};
 use crate::clock::wall_clock;
 
 /// How often a subscription checks that its token is valid and its client is still there.
@@ -44,15 +43,17 @@ pub struct Subscriptions {
     /// The client of each session.
     peers: Mutex<HashMap<String, Peer<RoleServer>>>,
     peer_added: Notify,
+    /// What the client of each session was last shown of its lists.
+    shown: Mutex<HashMap<String, ShownLists>>,
     is_revoked: RevocationCheck,
     rights: CurrentRights,
     stopping: CancellationToken,
 }
 
 struct Session {
-    /// The scopes of the token that came with the session's event stream; `None` before the first
-    /// stream. On stdio there is one caller, and no stream.
-    stream: watch::Sender<Option<Scopes>>,
+    /// The caller whose token came with the session's event stream; `None` before the first stream.
+    /// On stdio there is one caller, and no stream.
+    stream: watch::Sender<Option<Principal>>,
     /// What ends the subscription to each address.
     ends: HashMap<String, CancellationToken>,
 }
@@ -73,7 +74,8 @@ impl Subscriptions {
         stopping: CancellationToken,
     ) -> Self {
         let (sessions, peers, peer_added) = (Mutex::default(), Mutex::default(), Notify::new());
-        Self { sessions, peers, peer_added, is_revoked, rights, stopping }
+        let shown = Mutex::default();
+        Self { sessions, peers, peer_added, shown, is_revoked, rights, stopping }
     }
 
     /// Returns what a caller may do now.
@@ -90,6 +92,33 @@ impl Subscriptions {
             peers.insert(session.to_owned(), peer.clone());
             self.peer_added.notify_waiters();
         }
+    }
+
+    /// Records that a session has just begun, so that its client was shown no list.
+    pub fn session_opened(&self, session: &str) {
+        self.shown_lists().insert(session.to_owned(), ShownLists::nothing());
+    }
+
+    /// Records with `record` what the client of a session is shown of its lists.
+    pub fn lists_shown(&self, session: &str, record: impl FnOnce(&mut ShownLists)) {
+        record(self.shown_lists().entry(session.to_owned()).or_default());
+    }
+
+    /// Returns what the client of a session was last shown of its lists. Of a session that began in
+    /// another process nothing is known the first time, for which its client is told of a change.
+    pub fn shown_to(&self, session: &str) -> ShownLists {
+        let mut shown = self.shown_lists();
+        match shown.get(session) {
+            Some(shown) => shown.clone(),
+            None => {
+                shown.insert(session.to_owned(), ShownLists::nothing());
+                ShownLists::default()
+            }
+        }
+    }
+
+    fn shown_lists(&self) -> MutexGuard<'_, HashMap<String, ShownLists>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the client of a session when its lists change, until the returned guard is dropped.
@@ -168,16 +197,17 @@ impl Subscriptions {
         state.ends.remove(uri).iter().for_each(CancellationToken::cancel);
     }
 
-    /// Records the scopes of the token that came with a session's event stream.
-    pub fn stream_opened(&self, session: &str, scopes: &Scopes) {
+    /// Records the caller whose token came with a session's event stream.
+    pub fn stream_opened(&self, session: &str, caller: &Principal) {
         let mut sessions = self.lock();
         let state = sessions.entry(session.to_owned()).or_insert_with(Session::new);
-        state.stream.send_replace(Some(scopes.clone()));
+        state.stream.send_replace(Some(caller.clone()));
     }
 
     /// Ends all subscriptions of a session that has ended.
     pub fn session_ended(&self, session: &str) {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+        self.shown_lists().remove(session);
         if let Some(state) = self.lock().remove(session) {
             state.ends.values().for_each(CancellationToken::cancel);
         }
@@ -186,8 +216,9 @@ impl Subscriptions {
     /// Tells the client of a `subscriptions/listen` of changes until the request or the token ends,
     /// or the server stops.
     ///
-    /// Each address is told once at the beginning: the SDK acknowledges the request before this
-    /// function can watch anything, so a change may have come in between.
+    /// Each address and each list is told once at the beginning: the SDK acknowledges the request
+    /// before this function can watch anything, so a change may have come in between. And of a
+    /// client without a session nobody knows which list it was shown last.
     pub async fn listen(
         self: &Arc<Self>,
         context: SubscriptionContext,
@@ -242,6 +273,17 @@ impl Subscriptions {
         }
     }
 
+    /// Returns whether two callers may read the same files now. What each may do can have changed
+    /// since it was verified.
+    async fn may_read_the_same(&self, one: Principal, other: Principal) -> bool {
+        let rights = Arc::clone(&self.rights);
+        let compared = tokio::task::spawn_blocking(move || {
+            let [one, other] = [rights(&one)?, rights(&other)?];
+            Some(one.scopes() == other.scopes())
+        });
+        compared.await.ok().flatten().unwrap_or(false)
+    }
+
     fn has_ended(&self, life: &SubscriberLife) -> bool {
         let has_expired = life.expires.is_some_and(|expires| expires <= wall_clock());
         has_expired || (self.is_revoked)(&life.principal)
@@ -278,19 +320,18 @@ async fn tell_session(
     uri: &str,
     resource: &Watch,
     life: &SubscriberLife,
-    mut stream: Option<watch::Receiver<Option<Scopes>>>,
+    mut stream: Option<watch::Receiver<Option<Principal>>>,
     peer: &Peer<RoleServer>,
 ) {
     while shared.changed(resource, life, || peer.is_transport_closed()).await {
         if let Some(stream) = &mut stream {
             // A change before the first stream is told once there is one.
-            let Ok(scopes) = stream.wait_for(Option::is_some).await else { return };
-            let is_same = scopes.as_ref() == Some(life.principal.scopes());
-            drop(scopes);
+            let opened = stream.wait_for(Option::is_some).await.map(|opened| opened.clone());
+            let Ok(Some(opened)) = opened else { return };
             if shared.has_ended(life) {
                 return;
             }
-            if !is_same {
+            if !shared.may_read_the_same(opened, life.principal.clone()).await {
                 continue;
             }
         }

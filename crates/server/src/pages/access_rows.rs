@@ -13,6 +13,7 @@ use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::sign_in::asked_access::{rights, sentence, summary};
+use stile_domain::sign_in::client_metadata::name_of_itself;
 use stile_domain::sign_in::redirect_uri::RedirectUri;
 use stile_store::records::{GrantRecord, GrantStatus};
 use stile_store::state::{AuthorizationRecord, TokenKind, TokenRecord};
@@ -181,11 +182,14 @@ fn clients(visit: &Visit<'_>) -> Result<(Vec<ClientRow>, Vec<EndedRow>), PageErr
         let used = used_by_authorization.get(record.id.as_str()).copied().or(record.used);
         rows.push(authorization_row(record, &hosts(&redirects), used));
     }
+    let own_names = tokens.self_given_names(now)?;
     let by_command = tokens.list()?.into_iter().rev();
     let may_see = |token: &TokenRecord| session.administers() || is_own(session, token);
     let by_command =
         by_command.filter(|token| may_see(token) && !of_tokens.contains_key(&token.jti));
     for mut token in by_command {
+        let own = || own_names.get(&token.jti).and_then(|name| name_of_itself(name));
+        token.client = token.client.take().or_else(own);
         let name = token.client.as_deref().unwrap_or(&token.subject);
         if let Some(row) = ended_row(name, token.revoked, token.expires, now) {
             ended.push(row);

@@ -87,6 +87,51 @@ async fn the_parts_of_a_resource_together_are_the_bytes_of_the_file() {
 }
 
 #[tokio::test]
+async fn a_file_has_one_media_type_in_the_list_as_a_resource_and_as_a_file() {
+    let server = Server::start().await;
+    let wav = b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\xff\x80".to_vec();
+    let files: [(&str, Vec<u8>, &str); 11] = [
+        ("a.md", b"# A\n".to_vec(), "text/markdown"),
+        ("a.txt", b"<!DOCTYPE html>\n".to_vec(), "text/plain"),
+        ("a.html", b"<!DOCTYPE html>\n".to_vec(), "text/html"),
+        ("a.json", b"{}".to_vec(), "application/json"),
+        ("a.xml", b"<?xml version=\"1.0\"?><a/>".to_vec(), "application/xml"),
+        ("a.svg", b"<svg xmlns=\"http://www.w3.org/2000/svg\"/>".to_vec(), "image/svg+xml"),
+        ("ascii.pdf", b"%PDF-1.4\n%%EOF\n".to_vec(), "application/pdf"),
+        ("a.pdf", b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n".to_vec(), "application/pdf"),
+        ("a.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff".to_vec(), "image/png"),
+        ("a.mp3", b"ID3\x03\0\0\0\0\0\0\xff\xfb".to_vec(), "audio/mpeg"),
+        ("a.wav", wav, "audio/wav"),
+    ];
+    for (name, bytes, _) in &files {
+        fs::write(server.root().join(name), bytes).unwrap();
+    }
+    let list = ask(&server, READ, Way::Sessionless, "resources/list", json!({})).await;
+    for (name, _, media_type) in &files {
+        let uri = format!("space:///{name}");
+        let all = list["result"]["resources"].as_array().unwrap();
+        let listed = all.iter().find(|listed| listed["uri"] == uri).unwrap();
+        let params = json!({ "uri": uri });
+        let read = ask(&server, READ, Way::Sessionless, "resources/read", params).await;
+        let params = json!({ "name": "file.read", "arguments": { "path": format!("/{name}") } });
+        let file = ask(&server, READ, Way::Sessionless, "tools/call", params).await;
+        let said = [
+            &listed["mimeType"],
+            &read["result"]["contents"][0]["mimeType"],
+            &file["result"]["structuredContent"]["media_type"],
+        ];
+        assert_eq!(said, [media_type; 3], "{name} {file}");
+        let shown = file["result"]["content"].as_array().unwrap();
+        let shown: Vec<&Value> = shown.iter().filter_map(|item| item.get("mimeType")).collect();
+        // A drawing is text to a model, and a document is bytes.
+        let is_shown = matches!(*name, "a.png" | "a.mp3" | "a.wav");
+        assert!(
+            shown.iter().all(|shown| *shown == media_type) && shown.len() == usize::from(is_shown)
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_part_says_what_a_change_needs_and_is_of_one_version_alone() {
     let server = Server::start().await;
     let path = server.root().join("a.md");

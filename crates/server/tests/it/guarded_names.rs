@@ -113,3 +113,26 @@ async fn a_guarded_file_is_no_resource() {
     assert_eq!(reply.status, 200, "{answer}");
     assert!(answer["error"]["message"].as_str().unwrap().contains("guarded"), "{answer}");
 }
+
+#[tokio::test]
+async fn no_completion_offers_a_guarded_name_unless_it_is_lifted() {
+    let server = server().await;
+    let ask = |reference: Value, begun: &str| json!({ "ref": reference, "argument": { "name": "path", "value": begun } });
+    let resource = |uri: &str| json!({ "type": "ref/resource", "uri": uri });
+    let prompt = json!({ "type": "ref/prompt", "name": "file-this-note" });
+    for (reference, begun) in [
+        (resource("space:///{+path}"), "home/"),
+        (resource("space:///{+path}"), "home/.s"),
+        (resource("space:///{+path}"), "home/.ssh/"),
+        (resource("list://{+path}"), "/home/."),
+        (prompt, "home/"),
+    ] {
+        let params = ask(reference, begun);
+        for (token, is_offered) in [(WRITE, false), (LIFTED, true)] {
+            let reply = server.sessionless(token, "completion/complete", params.clone()).await;
+            let values = reply.json()["result"]["completion"]["values"].to_string();
+            let is_there = [".env", ".ssh"].iter().any(|name| values.contains(name));
+            assert_eq!(is_there, is_offered, "{params} {values}");
+        }
+    }
+}

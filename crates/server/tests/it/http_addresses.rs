@@ -8,10 +8,21 @@ const BROWSER: (&str, &str) =
     ("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8");
 
 /// Each address that a person gives to a client, and where its metadata is.
-const ADDRESSES: [(&str, &str, &str); 3] = [
+const ADDRESSES: [(&str, &str, &str); 6] = [
     ("/mcp", "/.well-known/oauth-protected-resource/mcp", "/mcp"),
     ("/mcp/", "/.well-known/oauth-protected-resource/mcp/", "/mcp/"),
     ("/", "/.well-known/oauth-protected-resource", ""),
+    (
+        "/mcp?names=dotted",
+        "/.well-known/oauth-protected-resource/mcp?names=dotted",
+        "/mcp?names=dotted",
+    ),
+    (
+        "/mcp/?names=dotted",
+        "/.well-known/oauth-protected-resource/mcp/?names=dotted",
+        "/mcp/?names=dotted",
+    ),
+    ("/?names=dotted", "/.well-known/oauth-protected-resource/?names=dotted", "/?names=dotted"),
 ];
 
 async fn post(
@@ -60,8 +71,26 @@ async fn each_address_is_the_endpoint_and_names_itself_in_its_metadata() {
         client.send(format!("{}\r\n", Client::head("DELETE", path, READ, &[id]))).await;
         assert_eq!(client.reply().await.status, 204, "{path}");
     }
-    let root = server.connect().await.get("/.well-known/oauth-protected-resource/", "", &[]).await;
-    assert_eq!(root.json()["resource"], "http://localhost/");
+    let metadata = "/.well-known/oauth-protected-resource";
+    for rest in ["/", "?names=dotted"] {
+        let found = server.connect().await.get(&format!("{metadata}{rest}"), "", &[]).await;
+        assert_eq!(found.json()["resource"], format!("http://localhost{rest}"));
+    }
+}
+
+/// Clients that were written for the transport of 2024-11-05 try `/sse`, and people type it.
+#[tokio::test]
+async fn an_address_with_nothing_behind_it_says_which_one_to_use() {
+    let server = Server::start().await;
+    for (method, path) in [("GET", "/sse"), ("POST", "/sse"), ("GET", "/mcp/sse"), ("GET", "/no")] {
+        let mut client = server.connect().await;
+        let headers = [("accept", "text/event-stream")];
+        client.send(format!("{}\r\n", Client::head(method, path, "", &headers))).await;
+        let reply = client.reply().await;
+        assert_eq!((reply.status, &reply.json()["error"]), (404, &json!("not_found")), "{path}");
+        let message = reply.json()["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("http://localhost/mcp (Streamable HTTP"), "{message}");
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,9 @@ use stile_testkit::client::Reply;
 use stile_testkit::hosted::{Lifecycle, Peer, message_of};
 use stile_testkit::process::{Rig, Server};
 
+use crate::list_changes::{BOTH, stream_of, two_methods};
 use crate::sign_in_kit::{Place, ScriptedClient, form_to};
+use crate::support::Client;
 
 const REVISION: Lifecycle = Lifecycle::Session("2025-11-25");
 
@@ -50,6 +52,22 @@ fn a_session_is_good_after_a_stop_and_after_a_kill_for_its_caller_and_none_else(
         let never = "00000000-0000-4000-8000-000000000000";
         assert_eq!(list(&server, &token, never).status, 404);
     }
+}
+
+/// The lists may have changed while nobody served the client.
+#[tokio::test]
+async fn a_session_that_goes_on_after_a_restart_is_told_once_that_its_lists_may_have_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = rig(&folder);
+    let token = rig.token(&["read:/"], &[]);
+    let server = rig.serve(&[]);
+    let session = open(&server, &token);
+    assert!(is_served(&list(&server, &token, &session)));
+    server.kill();
+    let server = rig.serve(&[]);
+    let connection = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let mut stream = stream_of(Client::new(connection), &token, &session).await;
+    assert_eq!(two_methods(&mut stream).await, BOTH);
 }
 
 /// The TypeScript SDK 1.32 and the Python SDK 2.3 (legacy) go on with the id after an idle hour.

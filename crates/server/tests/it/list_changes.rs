@@ -11,14 +11,18 @@ use crate::support::{
 };
 
 /// What both notifications of a change of rights are.
-const BOTH: [&str; 2] =
+pub const BOTH: [&str; 2] =
     ["notifications/resources/list_changed", "notifications/tools/list_changed"];
 
 /// Opens a session and its event stream.
 async fn stream(server: &Server, token: &str) -> Client {
     let session = server.open(token).await;
-    let headers = [("mcp-session-id", session.as_str()), ("accept", "text/event-stream")];
-    let mut stream = server.connect().await;
+    stream_of(server.connect().await, token, &session).await
+}
+
+/// Opens the event stream of a session on a connection.
+pub async fn stream_of(mut stream: Client, token: &str, session: &str) -> Client {
+    let headers = [("mcp-session-id", session), ("accept", "text/event-stream")];
     stream.send(format!("{}\r\n", Client::head("GET", "/mcp", token, &headers))).await;
     assert_eq!(stream.reply_head().await.unwrap().status, 200);
     stream
@@ -36,7 +40,7 @@ async fn listen(server: &Server, token: &str, notifications: Value) -> (Client, 
     (stream, first["params"]["notifications"].clone())
 }
 
-async fn next(stream: &mut Client) -> Option<Value> {
+pub async fn next(stream: &mut Client) -> Option<Value> {
     loop {
         let piece = timeout(PATIENCE, stream.piece()).await.expect("the stream is silent")?;
         let data = piece.lines().find_map(|line| line.strip_prefix("data: "));
@@ -46,7 +50,7 @@ async fn next(stream: &mut Client) -> Option<Value> {
     }
 }
 
-async fn two_methods(stream: &mut Client) -> [String; 2] {
+pub async fn two_methods(stream: &mut Client) -> [String; 2] {
     let mut methods = [(); 2].map(|()| String::new());
     for method in &mut methods {
         *method = next(stream).await.expect("the stream ended")["method"].as_str().unwrap().into();
@@ -75,6 +79,10 @@ async fn a_client_is_told_when_its_own_lists_change_and_nobody_else_is() {
     let (mut request, accepted) = listen(&server, WORK, wanted.clone()).await;
     assert_eq!(accepted, wanted);
     let mut others = [stream(&server, BOB).await, listen(&server, BOB, wanted).await.0];
+    // Of a client without a session nobody knows what it was shown last.
+    for listening in [&mut request, &mut others[1]] {
+        assert_eq!(two_methods(listening).await, BOTH);
+    }
     for scopes in ["write:/work/", "read:/work/"] {
         server.rights.lock().unwrap().insert("ann".to_owned(), scopes);
         assert_eq!(two_methods(&mut session).await, BOTH, "{scopes}");
@@ -91,12 +99,42 @@ async fn a_client_is_told_of_the_lists_that_it_asked_for_only() {
     let server = Server::start().await;
     let (mut tools, accepted) = listen(&server, WORK, json!({ "toolsListChanged": true })).await;
     assert_eq!(accepted, json!({ "toolsListChanged": true }));
-    for scopes in ["write:/work/", "read:/work/"] {
+    for scopes in ["read:/work/", "write:/work/", "read:/work/"] {
         server.rights.lock().unwrap().insert("ann".to_owned(), scopes);
         let told = next(&mut tools).await.unwrap();
         assert_eq!(told["method"], "notifications/tools/list_changed");
         assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 7);
     }
+}
+
+#[tokio::test]
+async fn what_changed_before_a_client_listens_is_told_when_it_does_in_both_lifecycles() {
+    let server = Server::start().await;
+    let session = server.open(WORK).await;
+    let list = |method: &str| request(1, method, json!({}));
+    for method in ["tools/list", "resources/list"] {
+        assert_eq!(server.in_session(WORK, &session, &list(method)).await.status, 200);
+        assert_eq!(server.sessionless(WORK, method, json!({})).await.status, 200);
+    }
+    server.rights.lock().unwrap().insert("ann".to_owned(), "write:/work/");
+    let wanted = json!({ "toolsListChanged": true, "resourcesListChanged": true });
+    let (mut without, _) = listen(&server, WORK, wanted).await;
+    assert_eq!(two_methods(&mut without).await, BOTH);
+    let mut told = stream_of(server.connect().await, WORK, &session).await;
+    assert_eq!(two_methods(&mut told).await, BOTH);
+    // Another one looked again before it listened, and is told of the next change alone.
+    let widened = "ann;-;write:/work/;3600";
+    let session = server.open(WORK).await;
+    for token in [WORK, widened] {
+        for method in ["tools/list", "resources/list"] {
+            assert_eq!(server.in_session(token, &session, &list(method)).await.status, 200);
+        }
+    }
+    let mut second = stream_of(server.connect().await, widened, &session).await;
+    let more = "write:/work/ read:/other/";
+    server.rights.lock().unwrap().insert("ann".to_owned(), more);
+    let told = next(&mut second).await.unwrap();
+    assert_eq!(told["method"], "notifications/resources/list_changed", "the tools are the same");
 }
 
 /// Returns the messages of an answer that is an event stream.

@@ -190,6 +190,20 @@ async fn a_stream_with_other_scopes_than_the_subscription_is_not_told() {
 }
 
 #[tokio::test]
+async fn a_subscription_that_came_after_rights_were_added_reaches_the_stream_from_before() {
+    let server = start().await;
+    let session = server.open(WORK).await;
+    let mut events = stream(&server, WORK, &session).await;
+    server.rights.lock().unwrap().insert("ann".to_owned(), "read:/work/ read:/other/");
+    fs::create_dir_all(server.root().join("other")).unwrap();
+    let widened = "ann;-;read:/work/_read:/other/;3600";
+    subscribe(&server, widened, &session, "list:///other").await;
+    fs::write(server.root().join("other/new.md"), "").unwrap();
+    // Its lists have changed, too.
+    while next(&mut events).await.unwrap()["method"] != "notifications/resources/updated" {}
+}
+
+#[tokio::test]
 async fn a_subscription_ends_with_its_token() {
     let server = start().await;
     let mut events = listen(&server, "ann;-;read:/;1.5", &["list:///work"]).await;

@@ -5,6 +5,8 @@
 //! belongs to what the owner allowed: an authorization, or a token of `stile token`. It ends with
 //! that, and where the owner narrows it.
 
+use std::collections::HashMap;
+
 use super::session_rows::{ClientSession, KIND, end};
 use super::short_lived::{ShortLived, drop_surplus, put};
 use super::state_dir::StateError;
@@ -68,6 +70,29 @@ impl TokenStore {
             let used = ends.saturating_sub(CLIENT_SESSION_SECONDS);
             Some((ClientSession::of_value(&value)?, used))
         }))
+    }
+
+    /// Returns the sessions that have not ended at `now`, in UTC seconds. The one used last
+    /// comes last.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn client_sessions(&self, now: i64) -> Result<Vec<ClientSession>, StateError> {
+        let all = "SELECT value FROM short_lived WHERE kind = ?1 AND ends > ?2 ORDER BY made, key";
+        let values: Vec<String> = self.read("list the sessions in", |tables| {
+            tables.rows(all, values![KIND, now], |row| row.get(0))
+        })?;
+        Ok(values.iter().filter_map(|value| ClientSession::of_value(value)).collect())
+    }
+
+    /// Returns the name that the client of each token or authorization gave itself in the session
+    /// that was used last and has not ended at `now`, in UTC seconds.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn self_given_names(&self, now: i64) -> Result<HashMap<String, String>, StateError> {
+        let sessions = self.client_sessions(now)?.into_iter();
+        Ok(sessions.map(|session| (session.origin, session.client)).collect())
     }
 
     /// Records when sessions were last used, in UTC seconds, in one transaction. Forgets sessions
@@ -176,6 +201,11 @@ mod tests {
             assert_eq!(found("a", now + 7 * DAY - 1), Some(session("approval")));
             assert_eq!(found("a", now + 7 * DAY), None);
             assert_eq!(found("b", now + 2 * DAY - 1), Some(session("brief")));
+            let open = |at| store.client_sessions(at).unwrap();
+            assert_eq!(open(now), [session("approval"), session("brief")]);
+            assert_eq!(open(now + 2 * DAY), [session("approval")]);
+            let names = store.self_given_names(now + 2 * DAY).unwrap();
+            assert_eq!(names, [("approval".to_owned(), "editor".to_owned())].into());
             assert_eq!(found("b", now + 2 * DAY), None);
             assert_eq!(found("never", now), None);
             let later = now + DAY;

@@ -8,6 +8,7 @@ use stile_domain::file_cursor::FileCursor;
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::CallTrace;
 use stile_domain::limits::{MAX_FILE_WINDOW, MAX_MEDIA_BYTES};
+use stile_domain::media_type;
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Gate, Permit, Read};
 use stile_domain::tool_name::ShownTools;
@@ -42,7 +43,7 @@ pub struct FileReading {
     encoding: Option<&'static str>,
     /// The position of the first byte of `content`.
     offset: u64,
-    /// The media type, told by the content.
+    /// The media type, as of a resource.
     media_type: String,
     /// The size of the whole file.
     size_bytes: u64,
@@ -81,15 +82,18 @@ const KNOWN_NAMES: &[(&str, &str)] = &[
     ("audio/opus", "audio/ogg"),
 ];
 
-/// Returns the media type of a file, told by its first bytes.
-fn media_type(file: &FileBytes) -> &'static str {
+/// Returns the media type of a file: of text as its name tells, so that the file has one type as a
+/// resource and here, and of all else as its first bytes tell.
+fn media_type(path: &SpacePath, file: &FileBytes) -> &'static str {
+    if file.is_text {
+        return media_type::of_text(path);
+    }
     match infer::get(&file.head) {
         Some(kind) => {
             let found = kind.mime_type();
             let known = KNOWN_NAMES.iter().find(|(name, _)| *name == found);
             known.map_or(found, |(_, known)| known)
         }
-        None if file.is_text => "text/plain; charset=utf-8",
         None => "application/octet-stream",
     }
 }
@@ -165,9 +169,10 @@ pub(super) async fn read_part(
             file.size_bytes
         )));
     }
-    let media_type = media_type(&file);
-    let kind =
-        media_kind(media_type).filter(|_| is_whole && file.bytes.len() as u64 == file.size_bytes);
+    let media_type = media_type(&path, &file);
+    // A drawing in SVG is text, and no model takes it for a picture.
+    let may_be_shown = is_whole && !file.is_text && file.bytes.len() as u64 == file.size_bytes;
+    let kind = media_kind(media_type).filter(|_| may_be_shown);
     if kind.is_none() {
         file.bytes.truncate(MAX_FILE_WINDOW);
     }

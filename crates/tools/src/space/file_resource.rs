@@ -18,7 +18,7 @@ use stile_domain::listing::{BadUriPath, EntryKind, ListEntry};
 use stile_domain::media_type;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Principal, Read, Walk};
-use stile_domain::scope::Scopes;
+use stile_domain::scope::{Scopes, Verb};
 use stile_store::space::{FileWindow, ReadAs, TreeEntry, WindowStart};
 
 use super::file_read::{BytePart, ByteStart};
@@ -205,6 +205,7 @@ fn where_scopes_begin(
 ) -> CompletedValues {
     let beginnings = scopes.beginnings().into_iter();
     let values = beginnings
+        .filter(|scope| scopes.guarded(Verb::Read, scope.path()).is_none())
         .map(|scope| as_begun(scope.path(), if scope.folder().is_some() { "/" } else { "" }));
     let values = values.filter(|value| value.starts_with(begun)).take(CompletedValues::MOST);
     CompletedValues { values: values.collect(), has_more: false }

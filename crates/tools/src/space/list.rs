@@ -10,6 +10,7 @@ use stile_domain::listing::{
 };
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{List, Permit, Principal};
+use stile_domain::scope::Verb;
 use stile_domain::tool_name::ShownTools;
 use stile_store::space::{Watch, WatchRefused};
 
@@ -95,6 +96,13 @@ fn begun_path(begun: &str) -> Option<(SpacePath, &str)> {
     Some((folder, name))
 }
 
+/// Returns whether an entry of a folder is guarded against `principal`, so that no completion
+/// offers what no read would give.
+fn is_guarded(principal: &Principal, folder: &SpacePath, name: &str) -> bool {
+    let scopes = principal.scopes();
+    folder.child(name).is_some_and(|path| scopes.guarded(Verb::Read, &path).is_some())
+}
+
 /// Which entries a completion offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Completed {
@@ -114,8 +122,8 @@ impl SpaceTools {
         found.unwrap_or_default()
     }
 
-    /// Returns what `value` makes of the entries that continue `begun`; `None` if the caller may
-    /// not list the folder that they are in.
+    /// Returns what `value` makes of the entries that continue `begun` and that nothing guards.
+    /// `None` if the caller may not list the folder that they are in.
     pub(super) async fn complete_entries(
         &self,
         begun: &str,
@@ -134,7 +142,7 @@ impl SpaceTools {
                 if completed == Completed::Folders && entry.kind != EntryKind::Directory {
                     return Some(found);
                 }
-                if !entry.name.starts_with(start) {
+                if !entry.name.starts_with(start) || is_guarded(principal, &folder, &entry.name) {
                     continue;
                 }
                 let Some(value) = value(&folder, entry) else { continue };

@@ -1,16 +1,17 @@
 //! `stile client`: lists, shows, adds and ends the clients that the owner let in.
 
-use std::collections::{HashMap, HashSet};
+mod client_names;
+mod live_grants;
+mod token_clients;
+
+use std::collections::HashSet;
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::client_name::is_reserved;
-use stile_domain::scope::Scopes;
-use stile_domain::sign_in::asked_access::rights;
 use stile_domain::sign_in::client_metadata::ClientName;
 use stile_domain::sign_in::redirect_uri::RedirectUri;
 use stile_domain::unseen::shown;
-use stile_store::records::GrantStatus;
 use stile_store::state::{
     AuthorizationRecord, ClientKind, ClientRecord, TokenKind, TokenRecord, TokenStore,
 };
@@ -20,10 +21,13 @@ use crate::cli::failure::Failure;
 use crate::cli::flags::{beginning, text, texts};
 use crate::cli::invocation::{Invocation, settings};
 use crate::cli::terminal::table::{cell, table};
-use crate::cli::terminal::unix_time::{minute, rfc3339};
+use crate::cli::terminal::unix_time::rfc3339;
 use crate::cli::terminal::{self, Colours};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::Environment;
+use client_names::{Named, id_of_name};
+use live_grants::{Grants, allow_something};
+use token_clients::{TokenClients, to_the_minute};
 
 /// Runs a subcommand.
 pub(super) fn run(
@@ -36,14 +40,15 @@ pub(super) fn run(
     match name {
         "list" => {
             let grants = Grants::of(&home, environment)?;
-            let (mut all, mut local) =
-                (known(&tokens, &grants)?, StdioClients::of(&tokens, &grants)?);
+            let mut all = known(&tokens, &grants)?;
+            let mut local = TokenClients::of(&tokens, &grants, now)?;
             if let Some(subject) = home.subject()? {
                 all.retain_mut(|known| known.leave_only(&subject));
-                local.records.retain(|record| record.subject == subject);
+                local.leave_only(&subject);
             }
+            local.leave_out_unused(now);
             if matches.get_flag("json") {
-                let all = all.iter().map(|known| known.to_json(now)).chain(local.to_json());
+                let all = all.iter().map(|known| known.to_json(now)).chain(local.to_json(now));
                 return Ok(terminal::write_json(output, &Value::from_iter(all))?);
             }
             Ok(output.write_all(client_table(&all, &local, now, colours).as_bytes())?)
@@ -55,12 +60,13 @@ pub(super) fn run(
             if let Some(subject) = home.subject()? {
                 all.retain_mut(|known| known.leave_only(&subject));
             }
-            let local = StdioClients::of(&tokens, &grants)?;
-            let ids = all.iter().map(|known| known.client.id.as_str());
-            let id = beginning::full(id, ids.chain(local.ids()))?;
+            let local = TokenClients::of(&tokens, &grants, now)?;
+            let clients = all.iter().map(|known| known.named(now));
+            let named: Vec<Named<'_>> = clients.chain(local.named(now)).collect();
+            let id = beginning::full(&id_of_name(id, &named)?, named.iter().map(|named| named.id))?;
             let found = match all.into_iter().find(|known| known.client.id == id) {
                 Some(found) => found.to_json(now),
-                None => local.find(&id).ok_or_else(|| unknown(&id))?,
+                None => local.find(&id, now).ok_or_else(|| unknown(&id))?,
             };
             Ok(terminal::write_json(output, &found)?)
         }
@@ -72,45 +78,10 @@ pub(super) fn run(
         "end" => {
             let grants = Grants::of(&home, environment)?;
             let ended = end((matches, environment), &home, (&tokens, &grants), now)?;
-            Ok(writeln!(
-                output,
-                "{ended}; every server refuses its tokens from the next request on"
-            )?)
+            Ok(writeln!(output, "{ended}")?)
         }
         _ => Ok(()),
     }
-}
-
-/// The grants on records that count now.
-struct Grants {
-    /// `None` where each person has grants of their own: all of them are shown.
-    active: Option<HashSet<String>>,
-}
-
-impl Grants {
-    fn of(home: &Home, environment: Environment<'_>) -> Result<Self, Failure> {
-        if !home.has_records() {
-            return Ok(Self { active: Some(HashSet::new()) });
-        }
-        if home.check_named().is_err() {
-            return Ok(Self { active: None });
-        }
-        let records = home.records(crate::clock::now())?;
-        let Owner { services, caller, now } = owner::of_records(records, environment);
-        let all = services.grants(&caller)?.into_iter();
-        let active = all.filter(|grant| grant.status(now) == GrantStatus::Active);
-        Ok(Self { active: Some(active.map(|grant| grant.id).collect()) })
-    }
-
-    /// Returns the grant if it counts.
-    fn active(&self, grant: Option<String>) -> Option<String> {
-        grant.filter(|grant| self.active.as_ref().is_none_or(|active| active.contains(grant)))
-    }
-}
-
-/// Returns whether scopes allow something with files.
-fn allow_something(scopes: &str) -> bool {
-    Scopes::from_claim(scopes).iter().any(|scope| scope.verb().is_right())
 }
 
 /// A client with what the owner approved for it.
@@ -153,6 +124,11 @@ impl KnownClient {
         self.authorizations.iter().filter(move |authorization| is_live(authorization, now))
     }
 
+    fn named(&self, now: i64) -> Named<'_> {
+        let is_live = self.live(now).next().is_some();
+        Named { id: &self.client.id, name: &self.client.name, is_live }
+    }
+
     fn last_use(&self) -> Option<i64> {
         self.authorizations.iter().filter_map(|authorization| authorization.used).max()
     }
@@ -193,94 +169,7 @@ impl KnownClient {
     }
 }
 
-/// The clients that start `stile stdio` on this computer, with when each was last used.
-struct StdioClients {
-    records: Vec<TokenRecord>,
-    uses: HashMap<String, i64>,
-}
-
-impl StdioClients {
-    /// Returns the clients, with the grants that count.
-    fn of(tokens: &TokenStore, grants: &Grants) -> Result<Self, Failure> {
-        let mut records = tokens.list()?;
-        records.retain(|record| record.kind == TokenKind::Stdio);
-        for record in &mut records {
-            record.grant = grants.active(record.grant.take());
-        }
-        Ok(Self { records, uses: tokens.uses()? })
-    }
-
-    fn last_use(&self, record: &TokenRecord) -> Option<i64> {
-        self.uses.get(&record.jti).copied()
-    }
-
-    /// Says what a client may do, in words.
-    fn rights(record: &TokenRecord) -> Vec<String> {
-        rights(&Scopes::from_claim(&record.scopes), &record.records_claim())
-    }
-
-    fn may_act(record: &TokenRecord) -> bool {
-        let is_of_records = record.owner || record.grant.is_some();
-        record.revoked.is_none() && (is_of_records || allow_something(&record.scopes))
-    }
-
-    fn state(record: &TokenRecord) -> &'static str {
-        if Self::may_act(record) { "allowed" } else { "ended" }
-    }
-
-    fn json_of(&self, record: &TokenRecord) -> Value {
-        json!({
-            "client_id": record.jti,
-            "name": record.client,
-            "kind": "stdio",
-            "user": record.subject,
-            "scopes": record.scopes,
-            "grant": record.grant,
-            "owner": record.owner,
-            "rights": Self::rights(record),
-            "known_since": rfc3339(record.issued),
-            "last_used": self.last_use(record).map(rfc3339),
-            "ended": record.revoked.map(rfc3339),
-            "state": Self::state(record),
-        })
-    }
-
-    fn to_json(&self) -> impl Iterator<Item = Value> {
-        self.records.iter().map(|record| self.json_of(record))
-    }
-
-    fn ids(&self) -> impl Iterator<Item = &str> {
-        self.records.iter().map(|record| record.jti.as_str())
-    }
-
-    fn name(&self, id: &str) -> Option<&str> {
-        self.records.iter().find(|record| record.jti == id)?.client.as_deref()
-    }
-
-    fn find(&self, id: &str) -> Option<Value> {
-        self.records.iter().find(|record| record.jti == id).map(|record| self.json_of(record))
-    }
-
-    fn rows(&self) -> impl Iterator<Item = [String; 6]> {
-        self.records.iter().map(|record| {
-            [
-                record.jti.clone(),
-                cell(record.client.as_deref()),
-                "stdio".to_owned(),
-                Self::state(record).to_owned(),
-                to_the_minute(self.last_use(record)),
-                if Self::may_act(record) { Self::rights(record).join("; ") } else { String::new() },
-            ]
-        })
-    }
-}
-
-/// Returns a time of use to the minute, or a dash.
-fn to_the_minute(used: Option<i64>) -> String {
-    used.map_or_else(|| "-".to_owned(), minute)
-}
-
-fn client_table(all: &[KnownClient], local: &StdioClients, now: i64, colours: Colours) -> String {
+fn client_table(all: &[KnownClient], local: &TokenClients, now: i64, colours: Colours) -> String {
     let headings = ["CLIENT", "NAME", "KIND", "STATE", "LAST USE (UTC)", "ALLOWED"];
     let (ended, others): (Vec<_>, Vec<_>) =
         all.iter().partition(|known| known.state(now) == "ended");
@@ -299,7 +188,7 @@ fn client_table(all: &[KnownClient], local: &StdioClients, now: i64, colours: Co
             allowed.join("; ").trim().to_owned(),
         ]
     });
-    table(colours, headings, rows.chain(local.rows()))
+    table(colours, headings, rows.chain(local.rows(now)))
 }
 
 /// The length of an identifier as a list shows it, in bytes. Of a sealed identifier these name the
@@ -349,15 +238,8 @@ fn new_client(matches: &ArgMatches, now: i64) -> Result<ClientRecord, Failure> {
     })
 }
 
-/// Ends a client that starts `stile stdio`; returns false if there is none with this identifier.
-fn end_stdio(tokens: &TokenStore, id: &str, now: i64) -> Result<bool, Failure> {
-    let record = tokens.find(id)?.filter(|record| record.kind == TokenKind::Stdio);
-    record.as_ref().map(|record| tokens.revoke(&record.jti, now)).transpose()?;
-    Ok(record.is_some())
-}
-
 /// Says what was approved and ends now, as the rest of a sentence.
-fn ended(approvals: &[&AuthorizationRecord]) -> String {
+fn allowed(approvals: &[&AuthorizationRecord]) -> String {
     let allowed: Vec<String> = approvals
         .iter()
         .map(|approval| {
@@ -366,14 +248,81 @@ fn ended(approvals: &[&AuthorizationRecord]) -> String {
             scopes.into_iter().chain(grant).collect::<Vec<_>>().join(" and ")
         })
         .collect();
-    match approvals.len() {
-        0 => String::new(),
-        1 => format!(", with what you allowed it: {}", allowed.join("")),
-        many => format!(", with {many} approvals: {}", allowed.join("; ")),
+    match allowed.as_slice() {
+        [] => String::new(),
+        allowed => format!(", with what you allowed: {}", allowed.join("; ")),
+    }
+}
+
+/// What ends with a client.
+struct Ending<'a> {
+    approvals: Vec<&'a AuthorizationRecord>,
+    /// The records of clients that hold a token or start `stile stdio`.
+    records: Vec<&'a TokenRecord>,
+    /// The live tokens that were issued under the approvals, and those of the records.
+    tokens: usize,
+    sessions: usize,
+}
+
+impl<'a> Ending<'a> {
+    /// Counts what ends with approvals and records.
+    fn of(
+        tokens: &TokenStore,
+        approvals: Vec<&'a AuthorizationRecord>,
+        records: Vec<&'a TokenRecord>,
+        now: i64,
+    ) -> Result<Self, Failure> {
+        let of_tokens = tokens.authorizations_of_tokens()?;
+        let is_live = |token: &TokenRecord| token.revoked.is_none() && now < token.expires;
+        let is_issued = |token: &TokenRecord| {
+            let approval = of_tokens.get(&token.jti);
+            approval.is_some_and(|id| approvals.iter().any(|ended| ended.id == *id))
+        };
+        let issued =
+            tokens.list()?.iter().filter(|token| is_live(token) && is_issued(token)).count();
+        let held = |record: &&&TokenRecord| record.kind != TokenKind::Stdio && is_live(record);
+        let held = records.iter().filter(held).count();
+        let origins = approvals.iter().map(|approval| approval.id.as_str());
+        let origins: HashSet<&str> =
+            origins.chain(records.iter().map(|record| record.jti.as_str())).collect();
+        let open = tokens.client_sessions(now)?;
+        let sessions = open.iter().filter(|open| origins.contains(open.origin.as_str())).count();
+        Ok(Self { approvals, records, tokens: issued + held, sessions })
+    }
+
+    /// Says what ended, as the rest of a sentence that begins with who.
+    fn said(&self) -> String {
+        let counted = [
+            (self.approvals.len(), "approval"),
+            (self.tokens, "token"),
+            (self.sessions, "session"),
+        ];
+        let counted = counted.iter().filter(|(count, _)| *count > 0);
+        let counted: Vec<String> = counted
+            .map(|(count, what)| format!("{count} {what}{}", if *count == 1 { "" } else { "s" }))
+            .collect();
+        let counted = match counted.as_slice() {
+            [] => String::new(),
+            counted => format!(" (ended: {})", counted.join(", ")),
+        };
+        format!("{}{counted}", allowed(&self.approvals))
+    }
+}
+
+/// What holds of everything that ended.
+const REFUSED: &str = "every server refuses its tokens from the next request on";
+
+/// Says how a client comes back that has ended.
+fn way_back(record: Option<&TokenRecord>) -> &'static str {
+    match record.map(|record| record.kind) {
+        None => "Its registration stays: it may ask you again",
+        Some(TokenKind::Stdio) => "`stile connect` lets it in again",
+        Some(_) => "A new token of `stile token` lets it in again",
     }
 }
 
 /// Ends a client, one of its authorizations, or all. Revokes the grants that were made for them.
+/// Returns what ended, in sentences.
 fn end(
     (matches, environment): (&ArgMatches, Environment<'_>),
     home: &Home,
@@ -381,65 +330,71 @@ fn end(
     now: i64,
 ) -> Result<String, Failure> {
     let person = home.subject()?;
-    let clients = tokens.clients()?;
-    let mut local = StdioClients::of(tokens, grants)?;
+    let clients = known(tokens, grants)?;
+    let mut local = TokenClients::of(tokens, grants, now)?;
     let mut authorizations = tokens.authorizations()?;
     if let Some(person) = &person {
-        local.records.retain(|record| record.subject == *person);
+        local.leave_only(person);
         authorizations.retain(|found| found.subject == *person);
     }
-    let ids = clients.iter().map(|client| client.id.as_str()).chain(local.ids());
+    let named = clients.iter().map(|known| known.named(now)).chain(local.named(now));
+    let named: Vec<Named<'_>> = named.collect();
+    let ids = named.iter().map(|named| named.id);
     let ids = ids.chain(authorizations.iter().map(|found| found.id.as_str()));
-    let id = text(matches, "id").map(|id| beginning::full(id, ids)).transpose()?;
+    let id = match text(matches, "id") {
+        Some(id) => Some(beginning::full(&id_of_name(id, &named)?, ids.clone())?),
+        None => None,
+    };
     let id = id.as_deref();
     let is_meant = |authorization: &AuthorizationRecord| {
         id.is_none_or(|id| authorization.client == id || authorization.id == id)
     };
-    let meant: Vec<&AuthorizationRecord> =
-        authorizations.iter().filter(|found| found.ended.is_none() && is_meant(found)).collect();
-    let ended = match id {
-        // The client may have been let in by others too, whose approvals stay.
-        _ if person.is_some() => {
-            for found in &meant {
-                tokens.end_authorization(&found.id, now)?;
-            }
-            let stdio = local.records.iter().filter(|it| id.is_none_or(|id| it.jti == id));
-            let stdio = stdio.map(|record| tokens.revoke(&record.jti, now));
-            let stdio = stdio.collect::<Result<Vec<_>, _>>()?;
-            match meant.len() + stdio.len() {
-                0 => return Err(unknown(id.unwrap_or_default())),
-                many => format!("{many} approvals have ended{}", ended(&meant)),
-            }
-        }
-        Some(id) => {
-            let is_known = tokens.end_client(id, now)?
-                || tokens.end_authorization(id, now)?
-                || end_stdio(tokens, id, now)?;
-            if !is_known {
-                return Err(unknown(id));
-            }
-            let named = clients.iter().find(|client| client.id == id).map(|it| it.name.as_str());
-            let named = named.or_else(|| local.name(id)).map(|name| format!("{name} ({id})"));
-            format!("{} has ended{}", shown(&named.unwrap_or_else(|| id.to_owned())), ended(&meant))
-        }
-        None => {
-            for client in &clients {
-                tokens.end_client(&client.id, now)?;
-            }
-            for record in &local.records {
-                tokens.revoke(&record.jti, now)?;
-            }
-            let count = clients.len() + local.records.len();
-            format!("all {count} clients have ended{}", ended(&meant))
-        }
+    let approvals = authorizations.iter().filter(|found| found.ended.is_none() && is_meant(found));
+    let records = local.records().filter(|record| id.is_none_or(|id| record.jti == id));
+    let ending = Ending::of(tokens, approvals.collect(), records.collect(), now)?;
+    let ends_nothing = ending.approvals.is_empty() && ending.records.is_empty();
+    if let Some(id) = id
+        && (!ids.clone().any(|known| known == id) || (person.is_some() && ends_nothing))
+    {
+        return Err(unknown(id));
+    }
+    for approval in &ending.approvals {
+        tokens.end_authorization(&approval.id, now)?;
+    }
+    // The client may have been let in by others too, whose approvals stay.
+    let ended = clients.iter().filter(|known| id.is_none_or(|id| known.client.id == id));
+    let ended: Vec<&KnownClient> = ended.filter(|_| person.is_none()).collect();
+    for known in &ended {
+        tokens.end_client(&known.client.id, now)?;
+    }
+    for record in &ending.records {
+        tokens.revoke(&record.jti, now)?;
+    }
+    revoke_grants(&ending.approvals, home, environment)?;
+    let what = ending.said();
+    let Some(id) = id else {
+        let count = ended.len().max(ending.approvals.len()) + ending.records.len();
+        return Ok(format!("all {count} clients have ended{what}; {REFUSED}"));
     };
+    let client = named.iter().find(|named| named.id == id);
+    let who = client.map_or_else(|| id.to_owned(), |named| format!("{} ({id})", named.name));
+    let back = client.map(|_| format!(". {}", way_back(ending.records.first().copied())));
+    Ok(format!("{} has ended{what}; {REFUSED}{}", shown(&who), back.unwrap_or_default()))
+}
+
+/// Revokes the grants that were made for approvals which have ended.
+fn revoke_grants(
+    approvals: &[&AuthorizationRecord],
+    home: &Home,
+    environment: Environment<'_>,
+) -> Result<(), Failure> {
     let has_people = home.has_people()?;
-    for found in meant {
+    for found in approvals {
         let Some(grant) = &found.grant else { continue };
         let whose = home.clone().about(has_people.then_some(found.subject.as_str()));
         let records = whose.records(crate::clock::now())?;
         let Owner { services, caller, now } = owner::of_records(records, environment);
         services.revoke_grant(&caller, grant, now)?;
     }
-    Ok(ended)
+    Ok(())
 }

@@ -56,6 +56,10 @@ pub(super) fn run(Invocation { matches, environment, .. }: Invocation<'_>) -> Re
     let choices = Choices::of(&resolved.config)?;
     let (server, offer, mut upkeep) = open(resolved, choices, environment)?;
     let served = process::block_on(upkeep.during(server.serve(offer)));
+    // A thread that was abandoned may hold the collected uses, which would then be lost.
+    if let Some(local) = &server.local {
+        local.uses.write();
+    }
     upkeep.journal.sync();
     served
 }
