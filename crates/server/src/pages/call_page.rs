@@ -10,7 +10,7 @@ use stile_store::history::ChangeQuery;
 use tokio::runtime::Handle;
 
 use super::diff_view::{DiffForm, difference};
-use super::files_page::{DIFF_TIME, MAX_PATH, author};
+use super::files_page::{DIFF_TIME, MAX_PATH};
 use super::frame::{ACTIVITY_PATH, CALL_PATH, FILE_PATH, UNDO_PATH};
 use super::signed_in::{self, PageError, Visit};
 use super::times::when;
