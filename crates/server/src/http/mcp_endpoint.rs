@@ -279,7 +279,9 @@ impl McpEndpoint {
             parts.extensions.insert(caller.clone());
             parts.extensions.insert(presentation);
             parts.extensions.insert(shares);
-            self.streamable.answer(Request::from_parts(parts, bytes)).await
+            // A call of a tool may have begun.
+            let again = session.as_deref().filter(|_| message.method() != Some("tools/call"));
+            self.streamable.answer(Request::from_parts(parts, bytes), again).await
         };
         let mut response = self.while_allowed(&message, &caller, answer).await;
         if let Some(id) = message.id().filter(|_| message.is_request()) {
@@ -341,7 +343,13 @@ impl McpEndpoint {
         if let (Some(session), &Method::GET) = (&session, &parts.method) {
             self.subscriptions.stream_opened(session, &requester.caller.principal);
         }
-        let mut response = self.streamable.answer(Request::from_parts(parts, Bytes::new())).await;
+        let again = session.as_deref().filter(|_| parts.method == Method::GET);
+        let request = Request::from_parts(parts, Bytes::new());
+        let mut response = self.streamable.answer(request, again).await;
+        if response.status() == StatusCode::INTERNAL_SERVER_ERROR && session.is_some() {
+            // As for a message: the session ended since it was looked up here.
+            response = responses::no_such_session();
+        }
         let was_deleted = is_delete && response.status() == StatusCode::ACCEPTED;
         if let Some(session) = &session
             && (was_deleted || response.status() == StatusCode::NOT_FOUND)

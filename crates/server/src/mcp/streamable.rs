@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::session::{SessionManager as _, SessionStore};
@@ -55,8 +55,20 @@ impl Streamable {
     }
 
     /// Answers a request whose body was read and checked.
-    pub async fn answer(&self, request: Request<Bytes>) -> Response<Body> {
-        self.service.handle(request.map(Full::new)).await.map(Body::new)
+    ///
+    /// The SDK answers 500 while it closes a session that was idle. Where the request changes
+    /// nothing, `again` names its session: it is answered once more then, in the session as it is
+    /// restored.
+    pub async fn answer(&self, request: Request<Bytes>, again: Option<&str>) -> Response<Body> {
+        let second = again.map(|session| (session, request.clone()));
+        let first = self.service.handle(request.map(Full::new)).await.map(Body::new);
+        match second {
+            Some((session, request)) if first.status() == StatusCode::INTERNAL_SERVER_ERROR => {
+                self.close(session).await;
+                self.service.handle(request.map(Full::new)).await.map(Body::new)
+            }
+            _ => first,
+        }
     }
 
     /// Closes a session and its streams.
