@@ -340,9 +340,9 @@ impl McpEndpoint {
         }
         let session = self.enter_session(&parts.headers, &requester.owner)?;
         let is_delete = parts.method == Method::DELETE;
-        if let (Some(session), &Method::GET) = (&session, &parts.method) {
-            self.subscriptions.stream_opened(session, &requester.caller.principal);
-        }
+        let open = session.as_deref().filter(|_| parts.method == Method::GET).map(|session| {
+            self.subscriptions.stream_opened(session, &requester.caller.principal)
+        });
         let again = session.as_deref().filter(|_| parts.method == Method::GET);
         let request = Request::from_parts(parts, Bytes::new());
         let mut response = self.streamable.answer(request, again).await;
@@ -359,7 +359,7 @@ impl McpEndpoint {
             self.streamable.close(session).await;
         }
         if let Some(session) = session.filter(|_| !is_delete && response.status().is_success()) {
-            let guard = self.tell_of_lists(session, requester, ended);
+            let guard = (open, self.tell_of_lists(session, requester, ended));
             response = response.map(|body| GuardedBody::wrap(body, guard));
         }
         if was_deleted {

@@ -6,10 +6,15 @@
 //! the event to all of them. *Source*: MCP 2025-11-25, transports, "Sending Messages to the
 //! Server".
 //! A request that was not answered when its session ended gets an error (`unanswered`).
+//!
+//! The SDK keeps the last notifications of a session and begins each stream with them, whoever opens
+//! it. A caller with fewer rights would see which addresses another one watched, and a client would
+//! be told again what it was told. So a stream begins with none of those that were sent before
+//! (`SentEvents`).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, future, stream};
@@ -31,6 +36,7 @@ pub(super) struct PrimedSessions {
     inner: LocalSessionManager,
     /// The sessions whose revision defines events without data.
     primed: Mutex<HashSet<SessionId>>,
+    sent: SentEvents,
     unanswered: Unanswered,
 }
 
@@ -38,7 +44,8 @@ type Refused = <LocalSessionManager as SessionManager>::Error;
 
 impl PrimedSessions {
     pub(super) fn new(inner: LocalSessionManager) -> Self {
-        Self { inner, primed: Mutex::default(), unanswered: Unanswered::default() }
+        let (sent, unanswered) = (SentEvents::default(), Unanswered::default());
+        Self { inner, primed: Mutex::default(), sent, unanswered }
     }
 
     fn is_primed(&self, id: &SessionId) -> bool {
@@ -71,6 +78,44 @@ fn readable(
     events.filter(move |event| future::ready(is_primed || event.message.is_some()))
 }
 
+/// The number of the last notification that each session was sent on an event stream of its own.
+#[derive(Clone, Default)]
+struct SentEvents(Arc<Mutex<HashMap<SessionId, u64>>>);
+
+impl SentEvents {
+    /// Leaves out the notifications of a session that were sent before. Events that belong to the
+    /// answer of a request stay.
+    fn new_ones(
+        &self,
+        id: &SessionId,
+        events: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static,
+    ) -> impl Stream<Item = ServerSseMessage> + Send + Sync + 'static {
+        let (sent, id) = (self.clone(), SessionId::clone(id));
+        events.filter(move |event| {
+            let number = event.event_id.as_deref().and_then(|number| number.parse().ok());
+            future::ready(number.is_none_or(|number| sent.is_new(&id, number)))
+        })
+    }
+
+    /// Notes that a notification is sent. Returns whether it was not sent before.
+    fn is_new(&self, id: &SessionId, number: u64) -> bool {
+        let mut sent = self.lock();
+        let is_new = sent.get(id).is_none_or(|last| number > *last);
+        if is_new {
+            sent.insert(SessionId::clone(id), number);
+        }
+        is_new
+    }
+
+    fn forget(&self, id: &SessionId) {
+        self.lock().remove(id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl SessionManager for PrimedSessions {
     type Error = Refused;
     type Transport = <LocalSessionManager as SessionManager>::Transport;
@@ -99,6 +144,7 @@ impl SessionManager for PrimedSessions {
 
     fn close_session(&self, id: &SessionId) -> impl Future<Output = Result<(), Refused>> + Send {
         self.lock().remove(id);
+        self.sent.forget(id);
         self.inner.close_session(id)
     }
 
@@ -128,7 +174,7 @@ impl SessionManager for PrimedSessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Refused> {
         let is_primed = self.is_primed(id);
         let first = is_primed.then(|| ServerSseMessage::priming(FIRST_EVENT, RETRY));
-        let events = self.inner.create_standalone_stream(id).await?;
+        let events = self.sent.new_ones(id, self.inner.create_standalone_stream(id).await?);
         Ok(readable(stream::iter(first).chain(events), is_primed))
     }
 
@@ -138,13 +184,16 @@ impl SessionManager for PrimedSessions {
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Refused> {
         let is_primed = self.is_primed(id);
-        Ok(readable(self.inner.resume(id, last_event_id).await?, is_primed))
+        let events = self.inner.resume(id, last_event_id).await?;
+        Ok(readable(self.sent.new_ones(id, events), is_primed))
     }
 
     fn restore_session(
         &self,
         id: SessionId,
     ) -> impl Future<Output = Result<RestoreOutcome<Self::Transport>, Refused>> + Send {
+        // Its notifications are numbered anew.
+        self.sent.forget(&id);
         self.inner.restore_session(id)
     }
 }

@@ -6,7 +6,8 @@
 //! subscriber's token what is told. A subscription ends with its token.
 //!
 //! A session's stream may come with another token of the same caller than the subscription did.
-//! Such a stream gets notifications only if both tokens allow the same now.
+//! Such a stream gets notifications only if both tokens allow the same now. While no stream is open
+//! nothing is sent, since the SDK would keep it for whoever opens the next one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,11 +52,31 @@ pub struct Subscriptions {
 }
 
 struct Session {
-    /// The caller whose token came with the session's event stream; `None` before the first stream.
-    /// On stdio there is one caller, and no stream.
+    /// The caller whose token came with the session's event stream; `None` while there is none. On
+    /// stdio there is one caller, and no stream.
     stream: watch::Sender<Option<Principal>>,
+    /// How many streams were opened.
+    opened: u64,
     /// What ends the subscription to each address.
     ends: HashMap<String, CancellationToken>,
+}
+
+/// The open event stream of a session. Once it is dropped, nothing is sent to the session until the
+/// next one opens.
+pub struct OpenStream {
+    of: Arc<Subscriptions>,
+    session: String,
+    number: u64,
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        if let Some(state) = self.of.lock().get_mut(&self.session)
+            && state.opened == self.number
+        {
+            state.stream.send_replace(None);
+        }
+    }
 }
 
 /// How long a subscriber may be told of changes.
@@ -105,16 +126,9 @@ impl Subscriptions {
     }
 
     /// Returns what the client of a session was last shown of its lists. Of a session that began in
-    /// another process nothing is known the first time, for which its client is told of a change.
+    /// another process nothing is known, so its client is told of a change until it looks.
     pub fn shown_to(&self, session: &str) -> ShownLists {
-        let mut shown = self.shown_lists();
-        match shown.get(session) {
-            Some(shown) => shown.clone(),
-            None => {
-                shown.insert(session.to_owned(), ShownLists::nothing());
-                ShownLists::default()
-            }
-        }
+        self.shown_lists().get(session).cloned().unwrap_or_default()
     }
 
     fn shown_lists(&self) -> MutexGuard<'_, HashMap<String, ShownLists>> {
@@ -197,11 +211,14 @@ impl Subscriptions {
         state.ends.remove(uri).iter().for_each(CancellationToken::cancel);
     }
 
-    /// Records the caller whose token came with a session's event stream.
-    pub fn stream_opened(&self, session: &str, caller: &Principal) {
+    /// Records the caller whose token came with a session's event stream, until the returned value
+    /// is dropped.
+    pub fn stream_opened(self: &Arc<Self>, session: &str, caller: &Principal) -> OpenStream {
         let mut sessions = self.lock();
         let state = sessions.entry(session.to_owned()).or_insert_with(Session::new);
+        state.opened += 1;
         state.stream.send_replace(Some(caller.clone()));
+        OpenStream { of: Arc::clone(self), session: session.to_owned(), number: state.opened }
     }
 
     /// Ends all subscriptions of a session that has ended.
@@ -310,7 +327,7 @@ impl Subscriptions {
 
 impl Session {
     fn new() -> Self {
-        Self { stream: watch::Sender::new(None), ends: HashMap::new() }
+        Self { stream: watch::Sender::new(None), opened: 0, ends: HashMap::new() }
     }
 }
 

@@ -190,6 +190,44 @@ async fn a_stream_with_other_scopes_than_the_subscription_is_not_told() {
 }
 
 #[tokio::test]
+async fn a_stream_begins_with_nothing_that_another_one_was_told() {
+    let server = start().await;
+    let session = server.open(READ).await;
+    let mut first = stream(&server, READ, &session).await;
+    subscribe(&server, READ, &session, "list:///work").await;
+    fs::write(server.root().join("work/new.md"), "").unwrap();
+    assert_eq!(changed(&mut first).await, "list:///work");
+    drop(first);
+    // The SDK makes a later stream the one that is told only when it knows that the first is gone.
+    let mut all = listen(&server, READ, &["list:///work"]).await;
+    fs::write(server.root().join("work/newer.md"), "").unwrap();
+    changed(&mut all).await;
+    for token in [NOTHING, READ] {
+        let mut later = stream(&server, token, &session).await;
+        let told = timeout(std::time::Duration::from_millis(500), async {
+            while next(&mut later).await.unwrap()["method"] != "notifications/resources/updated" {}
+        });
+        // What changed while nobody listened is told to whoever may read it.
+        assert_eq!(told.await.is_ok(), token == READ, "{token}");
+    }
+}
+
+#[tokio::test]
+async fn a_guarded_file_is_watched_by_nobody_who_may_not_read_it() {
+    let server = start().await;
+    fs::write(server.root().join("work/.env"), "KEY=1\n").unwrap();
+    let session = server.open(READ).await;
+    // Whether a file is there or not, the answer is the same.
+    for uri in ["space:///work/.env", "space:///work/.env.local"] {
+        let answer = subscribe(&server, READ, &session, uri).await;
+        assert_eq!(answer["error"]["data"]["code"], "guarded", "{answer}");
+    }
+    let mut events = listen(&server, READ, &["list:///work", "space:///work/.env"]).await;
+    fs::write(server.root().join("work/.env"), "KEY=2\n").unwrap();
+    assert_eq!(changed(&mut events).await, "list:///work");
+}
+
+#[tokio::test]
 async fn a_subscription_that_came_after_rights_were_added_reaches_the_stream_from_before() {
     let server = start().await;
     let session = server.open(WORK).await;

@@ -14,7 +14,7 @@ use stile_domain::scope::Verb;
 use stile_domain::tool_name::ShownTools;
 use stile_store::space::{Watch, WatchRefused};
 
-use super::SpaceTools;
+use super::{SpaceTools, file_resource};
 use crate::refusal::failure;
 use crate::tool::{Denial, ToolError as _};
 use crate::toolset::{
@@ -206,7 +206,15 @@ impl SpaceTools {
         let (principal, names) = (&caller.principal, caller.names);
         let path = path.map_err(|refusal| resource_error(uri, &refusal, names))?;
         let trace = CallTrace::of_file(&path, None);
-        let watched = match principal.gate().permit::<List>(&path) {
+        // A file is watched by whom it may be read, and a name that is guarded is read by nobody.
+        let guarded = Some(principal.scopes())
+            .filter(|_| file_resource::is_file_uri(uri))
+            .and_then(|scopes| scopes.guarded(Verb::Read, &path));
+        let permit = principal.gate().permit::<List>(&path).and_then(|permit| match guarded {
+            Some(guarded) => Err(Refusal::Guarded { path: path.clone(), guarded }),
+            None => Ok(permit),
+        });
+        let watched = match permit {
             Ok(permit) => self.space.watch(permit, principal.subject()).await,
             Err(refusal) => Err(WatchRefused::Refused(Box::new(refusal))),
         };
