@@ -13,11 +13,11 @@ use stile_domain::records::authority::{ImportClaim, RecordsClaim};
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::shell_word::quoted;
-use stile_domain::sign_in::asked_access::{LeftRights, in_place_of, narrow, rights, sentence};
+use stile_domain::sign_in::asked_access::{LeftRights, in_place_of, narrow, sentence};
 use stile_domain::unseen::shown_start;
 use stile_store::state::{StateError, TokenKind, TokenRecord};
 
-use super::access_rows::is_own;
+use super::access_rows::{grants, is_own, rights_in_words};
 use super::access_view::KEPT_FIELD;
 use super::consent_page::{DURATIONS, PROPOSED_DURATION};
 use super::frame::{
@@ -62,6 +62,8 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
 struct Replaced {
     token: TokenRecord,
     scopes: Scopes,
+    /// What it may do, as the rest of a sentence that begins with the client.
+    said: String,
 }
 
 impl Replaced {
@@ -100,7 +102,9 @@ fn replaced(visit: &Visit<'_>) -> Result<Option<Replaced>, PageError> {
     let found = found.filter(|token| may_end(token) && counts(token));
     let gone = PageError::Absent("There is no such token, or it has ended.");
     let token = found.ok_or(gone)?;
-    Ok(Some(Replaced { scopes: Scopes::from_claim(&token.scopes), token }))
+    let scopes = Scopes::from_claim(&token.scopes);
+    let said = rights_in_words(&scopes, &token.records_claim(), &grants(visit)?).join(", ");
+    Ok(Some(Replaced { token, scopes, said }))
 }
 
 /// Makes a token, and shows it once.
@@ -119,7 +123,7 @@ pub fn make_token(server: &AuthorizationServer, request: &WebRequest) -> Respons
                 Err(error) => return Err(error.into()),
             }
         }
-        let said = rights(&order.scopes, &order.records).join(", ");
+        let said = rights_in_words(&order.scopes, &order.records, &grants(visit)?).join(", ");
         Ok(Outcome::Page(made(visit, &order, &minted, &said)))
     })
 }
@@ -473,11 +477,10 @@ fn token_form(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
     let token = replaced.map(|old| &old.token);
     let name = token.map_or("", |token| token.client.as_deref().unwrap_or(&token.subject));
     html! {
-        @if let Some(Replaced { token, scopes }) = replaced {
+        @if let Some(old) = replaced {
             p class="notice" {
                 "The new token takes the place of that of " bdi { (shown_start(name, 80)) } ", which "
-                (rights(scopes, &token.records_claim()).join(", "))
-                ". It may do the same or less, and what the old one never touches stays shut. The \
+                (old.said) ". It may do the same or less, and what the old one never touches stays shut. The \
                  old one is revoked in the same step, so give the new one to the client."
             }
         }

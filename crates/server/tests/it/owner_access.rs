@@ -6,7 +6,7 @@ use stile_domain::hash::ContentHash;
 use stile_testkit::client::{McpClient as _, Reply};
 
 use crate::sign_in_kit::{
-    Browser, Place, ScriptedClient, form_to, location, parameter, read_file, text_of,
+    Browser, Place, REDIRECT, ScriptedClient, form_to, location, parameter, read_file, text_of,
 };
 
 impl Place {
@@ -204,13 +204,45 @@ fn owner_access_a_token_in_the_place_of_another_may_never_more() {
     assert_eq!(listed_token(&place)["scopes"], "read:/journal/ deny:/journal/x deny:/journal/y");
 }
 
-#[test]
-fn owner_access_a_token_that_sees_records_alone_is_narrowed_by_a_grant() {
-    let place = Place::new();
+/// Imports one row of an account.
+fn import_account(place: &Place) {
     let rows = place.rig.state.with_file_name("rows.jsonl");
     std::fs::write(&rows, "{\"id\":\"a\",\"amount\":4,\"iban\":\"XX00\"}\n").unwrap();
     let import = ["import", rows.to_str().unwrap(), "--connection", "bank", "--stream"];
     place.stile(&[&import[..], &["transactions", "--key", "id"]].concat());
+}
+
+#[test]
+fn owner_access_a_grant_of_an_approval_has_the_clients_name_and_says_what_it_shows() {
+    let place = Place::new();
+    import_account(&place);
+    let budget = json!({ "client_name": "Budget", "redirect_uris": [REDIRECT] });
+    let client = ScriptedClient::connect_as(&place.url(), &budget);
+    let mut owner = place.signed_in_browser();
+    let details = json!([{
+        "type": "https://pdpp.dev/data-access",
+        "streams": [{ "name": "transactions", "fields": ["amount", "id"] }],
+    }]);
+    let asked = [("scope", ""), ("authorization_details", &*details.to_string())];
+    let page = owner.open(&client.authorization_url(&asked));
+    let answer = owner.submit(&place.url(), &page, &[("decision", "approve")]);
+    let code = parameter(location(&answer).unwrap(), "code").unwrap();
+    assert_eq!(client.redeem(&code).status, 200);
+    let clients = text_of(&owner.get(&place.owner("clients")));
+    let (of_clients, of_grants) = clients.split_once("Grants on records").unwrap();
+    let said = "May see amount, id of transactions from bank";
+    let summary = format!("<span class=\"what\">{said}.");
+    assert!(of_clients.contains(&summary), "{of_clients}");
+    assert!(of_clients.contains(&format!("<li>{said}</li>")), "{of_clients}");
+    assert!(!of_clients.contains("grt_"), "{of_clients}");
+    assert!(of_grants.contains("<bdi>Budget</bdi>") && of_grants.contains(said), "{of_grants}");
+    assert!(!of_grants.contains(&client.id), "{of_grants}");
+}
+
+#[test]
+fn owner_access_a_token_that_sees_records_alone_is_narrowed_by_a_grant() {
+    let place = Place::new();
+    import_account(&place);
     let grant = ["grant", "create", "--client", "budget", "--stream", "transactions"];
     let id = place.stile(&[&grant[..], &["--field", "amount"]].concat());
     let id = id.trim();
