@@ -155,7 +155,8 @@ fn waiting(visit: &Visit<'_>) -> Vec<WaitingRow> {
     found.take(MAX_WAITING).collect()
 }
 
-/// Returns the clients that may do something, the latest use first, and what ended.
+/// Returns the clients that may do something, the latest use first and after them those not used
+/// yet, and what ended.
 fn clients(
     visit: &Visit<'_>,
     grants: &[GrantRecord],
@@ -182,7 +183,8 @@ fn clients(
         record.grant = record.grant.filter(counts);
         let client = tokens.find_client(&record.client)?;
         let redirects = client.map(|client| client.redirects).unwrap_or_default();
-        let used = used_by_authorization.get(record.id.as_str()).copied().or(record.used);
+        // A code or a refresh token that a client redeems is no use: it saw and did nothing.
+        let used = used_by_authorization.get(record.id.as_str()).copied();
         rows.push(authorization_row(record, &hosts(&redirects), used, grants));
     }
     let own_names = tokens.self_given_names(now)?;
@@ -202,7 +204,7 @@ fn clients(
         let used = uses.get(&token.jti).copied();
         rows.push(token_row(token, used, grants));
     }
-    rows.sort_by_key(|row| std::cmp::Reverse(row.last_used.unwrap_or(row.created)));
+    rows.sort_by_key(|row| std::cmp::Reverse((row.last_used, row.created)));
     ended.sort_by_key(|row| std::cmp::Reverse(row.at));
     ended.truncate(MAX_ENDED);
     Ok((rows, ended))

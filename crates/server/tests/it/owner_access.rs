@@ -167,6 +167,30 @@ fn listed_token(place: &Place) -> Value {
 }
 
 #[test]
+fn owner_access_a_client_that_called_nothing_is_not_used_yet_and_comes_last() {
+    let place = Place::new();
+    let token = place.stile(&["token", "--scope", "read:/", "--client", "reader"]);
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    assert_eq!(read_file(&place, token.trim(), "/work/plan.md").0, 200);
+    let tokens = client.tokens(&mut owner, "read:/work/");
+    // Redeeming the code and a refresh token is no use.
+    let refreshed = client.refresh(tokens["refresh_token"].as_str().unwrap()).json();
+    let row = |owner: &mut Browser, name: &str| {
+        let page = text_of(&owner.get(&place.owner("clients")));
+        let (before, row) = page.split_once(&format!("<bdi>{name}</bdi>")).unwrap();
+        (before.len(), row.split("</details>").next().unwrap().to_owned())
+    };
+    let (editor, words) = row(&mut owner, "Editor");
+    assert!(words.contains("not used yet") && !words.contains("Last used"), "{words}");
+    assert!(row(&mut owner, "reader").0 < editor, "what was used comes first");
+    let access = refreshed["access_token"].as_str().unwrap();
+    assert_eq!(read_file(&place, access, "/work/plan.md").0, 200);
+    let (_, words) = row(&mut owner, "Editor");
+    assert!(words.contains("Last used") && !words.contains("not used yet"), "{words}");
+}
+
+#[test]
 fn owner_access_a_token_in_the_place_of_another_may_never_more() {
     let place = Place::new();
     let mut owner = place.signed_in_browser();
