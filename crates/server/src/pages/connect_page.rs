@@ -480,7 +480,8 @@ fn token_form(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
         @if let Some(old) = replaced {
             p class="notice" {
                 "The new token takes the place of that of " bdi { (shown_start(name, 80)) } ", which "
-                (old.said) ". It may do the same or less, and what the old one never touches stays shut. The \
+                (old.said)
+                ". It may do the same or less, and what the old one never touches stays shut. The \
                  old one is revoked in the same step, so give the new one to the client."
             }
         }
