@@ -176,6 +176,37 @@ pub fn narrow(line: &Scope, verb: Verb, folder: &SpacePath) -> Option<Scope> {
     same_place.then(|| Scope::parse_raw(&format!("{}:{place}", verb.word())).ok()).flatten()
 }
 
+/// What a person leaves of a token's rights on files, for a token in its place.
+#[derive(Clone, Debug)]
+pub struct LeftRights<'a> {
+    /// What the new token may do in the chosen folder.
+    pub verb: Verb,
+    /// The chosen folder.
+    pub folder: &'a SpacePath,
+    /// The rights of the old token that stay as they are.
+    pub kept: Vec<Scope>,
+    /// What the new token never touches, beside what the old one never touches.
+    pub never: Option<Scope>,
+}
+
+/// Returns the scopes of a token in the place of one with the scopes `old`; `None` if they would
+/// allow more. What the old token never touches, the new one never touches.
+pub fn in_place_of(old: &Scopes, left: &LeftRights<'_>) -> Option<Scopes> {
+    let is_of_old = |scope: &Scope| old.iter().any(|known| known == scope);
+    if !left.verb.is_right() || !left.kept.iter().all(is_of_old) {
+        return None;
+    }
+    let chosen = old.iter().find_map(|right| narrow(right, left.verb, left.folder))?;
+    let denials = old.iter().chain(&left.never).filter(|scope| scope.verb() == Verb::Deny);
+    let mut scopes = vec![chosen];
+    for scope in left.kept.iter().chain(denials) {
+        if !scopes.contains(scope) {
+            scopes.push(scope.clone());
+        }
+    }
+    Some(scopes.into_iter().collect())
+}
+
 fn folder_text(folder: &SpacePath) -> String {
     if folder.is_root() { String::new() } else { folder.to_string() }
 }
@@ -364,6 +395,39 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_token_in_the_place_of_another_keeps_what_that_never_touches_and_allows_no_more() {
+        let of = |old: &str, verb, folder: &str, kept: &str, never: &str| {
+            let folder = SpacePath::parse(folder).unwrap();
+            let all = |claim: &str| Scopes::from_claim(claim).iter().cloned().collect::<Vec<_>>();
+            let (kept, never) = (all(kept), all(never).pop());
+            let left = LeftRights { verb, folder: &folder, kept, never };
+            in_place_of(&Scopes::from_claim(old), &left).map(|scopes| scopes.to_string())
+        };
+        let (read, write) = (Verb::Read, Verb::Write);
+        let is = |claim: &str| Some(claim.to_owned());
+        assert_eq!(of("read:/a/", read, "/a", "", ""), is("read:/a/"));
+        assert_eq!(of("read:/a/*", read, "/a", "", ""), is("read:/a/*"));
+        assert_eq!(of("write:/a/ deny:/a/x", read, "/a/b", "", ""), is("read:/a/b/ deny:/a/x"));
+        let both = "read:/a/ write:/b/ unguard:/a/";
+        assert_eq!(
+            of(both, write, "/b", "read:/a/", "deny:/b/x"),
+            is("write:/b/ read:/a/ deny:/b/x")
+        );
+        for (verb, folder, kept) in [
+            (read, "/", ""),
+            (write, "/a", ""),
+            (read, "/c", ""),
+            (Verb::Append, "/b", ""),
+            (read, "/a", "read:/"),
+            (read, "/a", "unguard:/"),
+            (Verb::Unguard, "/a", ""),
+        ] {
+            assert_eq!(of(both, verb, folder, kept, ""), None, "{verb:?} {folder} {kept}");
+        }
+        assert_eq!(of("", read, "/", "", ""), None);
+    }
+
     fn any_scope() -> impl Strategy<Value = Scope> {
         ("(read|write|append)", "(/[ab]){0,3}", "(/|/\\*|)").prop_map(|(verb, path, end)| {
             let place =
@@ -373,6 +437,27 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_token_in_the_place_of_another_never_allows_more(
+            rights in proptest::collection::vec(any_scope(), 0..4),
+            denied in "(/[ab]){1,3}", never in proptest::option::of("(/[ab]){1,3}"),
+            verb in 0..3, folder in "(/[ab]){1,4}", path in "(/[ab]){1,5}",
+        ) {
+            let verbs = [Verb::Read, Verb::Write, Verb::Append];
+            let parse = |text: &str| SpacePath::parse(text).unwrap();
+            let kept = rights.iter().skip(1).cloned().collect();
+            let old: Scopes = rights.into_iter().chain([Scope::denied(&parse(&denied))]).collect();
+            let verb = verbs[usize::try_from(verb).unwrap()];
+            let never = never.map(|path| Scope::denied(&parse(&path)));
+            let left = LeftRights { verb, folder: &parse(&folder), kept, never };
+            if let Some(new) = in_place_of(&old, &left) {
+                for used in verbs {
+                    let path = parse(&path);
+                    prop_assert!(!new.cover(used, &path) || old.cover(used, &path), "{old}: {new}");
+                }
+            }
+        }
+
         #[test]
         fn a_narrowed_line_never_allows_more(
             line in any_scope(), verb in 0..3, folder in "(/[ab]){0,4}", path in "(/[ab]){0,5}"

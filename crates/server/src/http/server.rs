@@ -189,7 +189,7 @@ fn routes(
         move || metadata::health(space)
     };
     let ready = move || metadata::ready(space, fleet, ends.stopping);
-    let nothing = nothing_here(options.public_url.clone());
+    let nothing = nothing_here(start_page.clone());
     let protected_resource = protected_resource(options, supported);
     let mut router = Router::new()
         .route(metadata::MCP_PATH, any(mcp))
@@ -232,11 +232,8 @@ fn protected_resource(options: HttpOptions, supported: SupportedFeatures) -> Met
 }
 
 /// Returns what answers at every other address.
-fn nothing_here(public_url: Option<String>) -> MethodRouter {
-    any(move |request: Request| async move {
-        let (parts, _) = request.into_parts();
-        metadata::nothing_here(&metadata::origin(public_url.as_deref(), &parts))
-    })
+fn nothing_here(start_page: StartPage) -> MethodRouter {
+    any(move |request: Request| async move { start_page.nothing_here(request) })
 }
 
 /// Answers a client, or shows a person who opened the address what it is for.

@@ -11,7 +11,7 @@ use http::{Method, Request, Response, StatusCode};
 use maud::{Markup, html};
 
 use super::accept::Accepted;
-use super::metadata::{self, MCP_PATH};
+use super::metadata::{self, MCP_PATH, ROOT_PATH};
 use super::options::HttpOptions;
 use crate::pages::frame::{OWNER_PATH, PageFrame};
 
@@ -68,6 +68,29 @@ impl StartPage {
     pub(super) fn show(&self, request: Request<Body>) -> Response<Body> {
         let (parts, _) = request.into_parts();
         PageFrame::new("Agents in your files").respond(StatusCode::OK, &self.body(&parts))
+    }
+
+    /// Answers at an address at which there is nothing: a browser with a page, others as
+    /// [`metadata::nothing_here`] does.
+    pub(super) fn nothing_here(&self, request: Request<Body>) -> Response<Body> {
+        let is_asked_for = self.is_asked_for(&request);
+        let (parts, _) = request.into_parts();
+        let origin = metadata::origin(self.public_url.as_deref(), &parts);
+        if !is_asked_for {
+            return metadata::nothing_here(&origin);
+        }
+        let title = "There is no such page";
+        let content = html! {
+            h1 { (title) }
+            p { "There is nothing at this address." }
+            p { "A client takes the address " code { (origin) (MCP_PATH) } "." }
+            @if self.sign_in == SignIn::Here {
+                p { a class="button" href=(OWNER_PATH) { "Open your page" } }
+            } @else {
+                p { a href=(ROOT_PATH) { "To the first page" } }
+            }
+        };
+        PageFrame::new(title).respond(StatusCode::NOT_FOUND, &content)
     }
 
     fn body(&self, parts: &Parts) -> Markup {

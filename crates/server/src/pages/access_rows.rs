@@ -53,7 +53,8 @@ const LONG: i64 = 300 * DAY;
 pub(super) fn view<'a>(visit: &Visit<'a>) -> Result<AccessView<'a>, PageError> {
     let counted = digest(visit)?;
     let digest = counted.as_ref().and_then(Option::as_deref);
-    let (all, ended) = clients(visit)?;
+    let grants = grants(visit)?;
+    let (all, ended) = clients(visit, &grants)?;
     let named = names(&all);
     let search = visit.text("q").trim();
     let sought = search.to_lowercase();
@@ -86,7 +87,7 @@ pub(super) fn view<'a>(visit: &Visit<'a>) -> Result<AccessView<'a>, PageError> {
         clients,
         shown: ShownClients { has_more, ..shown },
         ended,
-        grants: grants(visit)?.into_iter().filter_map(grant_row).collect(),
+        grants: grant_rows(visit, grants)?,
         has_space: visit.owned().is_some(),
         has_records: visit.owned().is_some() && visit.records().is_some(),
         ..AccessView::default()
@@ -154,8 +155,12 @@ fn waiting(visit: &Visit<'_>) -> Vec<WaitingRow> {
     found.take(MAX_WAITING).collect()
 }
 
-/// Returns the clients that may do something, the latest use first, and what ended.
-fn clients(visit: &Visit<'_>) -> Result<(Vec<ClientRow>, Vec<EndedRow>), PageError> {
+/// Returns the clients that may do something, the latest use first and after them those not used
+/// yet, and what ended.
+fn clients(
+    visit: &Visit<'_>,
+    grants: &[GrantRecord],
+) -> Result<(Vec<ClientRow>, Vec<EndedRow>), PageError> {
     let (server, session, now) = (visit.server, visit.session, visit.now);
     let tokens = server.tokens();
     let uses = server.settings.uses.all()?;
@@ -167,7 +172,6 @@ fn clients(visit: &Visit<'_>) -> Result<(Vec<ClientRow>, Vec<EndedRow>), PageErr
             *last = (*last).max(*used);
         }
     }
-    let grants = grants(visit)?;
     let sees_grants = visit.records().is_some();
     let counts = |id: &String| !sees_grants || grants.iter().any(|grant| grant.id == *id);
     let (mut rows, mut ended) = (Vec::new(), Vec::new());
@@ -179,8 +183,9 @@ fn clients(visit: &Visit<'_>) -> Result<(Vec<ClientRow>, Vec<EndedRow>), PageErr
         record.grant = record.grant.filter(counts);
         let client = tokens.find_client(&record.client)?;
         let redirects = client.map(|client| client.redirects).unwrap_or_default();
-        let used = used_by_authorization.get(record.id.as_str()).copied().or(record.used);
-        rows.push(authorization_row(record, &hosts(&redirects), used));
+        // A code or a refresh token that a client redeems is no use: it saw and did nothing.
+        let used = used_by_authorization.get(record.id.as_str()).copied();
+        rows.push(authorization_row(record, &hosts(&redirects), used, grants));
     }
     let own_names = tokens.self_given_names(now)?;
     let by_command = tokens.list()?.into_iter().rev();
@@ -197,9 +202,9 @@ fn clients(visit: &Visit<'_>) -> Result<(Vec<ClientRow>, Vec<EndedRow>), PageErr
         }
         token.grant = token.grant.filter(counts);
         let used = uses.get(&token.jti).copied();
-        rows.push(token_row(token, used));
+        rows.push(token_row(token, used, grants));
     }
-    rows.sort_by_key(|row| std::cmp::Reverse(row.last_used.unwrap_or(row.created)));
+    rows.sort_by_key(|row| std::cmp::Reverse((row.last_used, row.created)));
     ended.sort_by_key(|row| std::cmp::Reverse(row.at));
     ended.truncate(MAX_ENDED);
     Ok((rows, ended))
@@ -283,7 +288,7 @@ fn unused(row: &ClientRow, digest: &Digest, now: i64) -> Vec<UnusedRow> {
 }
 
 /// Returns the grants that count.
-fn grants(visit: &Visit<'_>) -> Result<Vec<GrantRecord>, PageError> {
+pub(super) fn grants(visit: &Visit<'_>) -> Result<Vec<GrantRecord>, PageError> {
     let Some(records) = visit.records() else { return Ok(Vec::new()) };
     let owner = signed_in_owner(&visit.session.subject);
     let mut grants =
@@ -302,7 +307,55 @@ pub(super) fn is_own(session: &BrowserSession, token: &TokenRecord) -> bool {
     session.is_one_of_people && token.subject == session.subject
 }
 
-fn authorization_row(record: AuthorizationRecord, hosts: &str, used: Option<i64>) -> ClientRow {
+/// Returns what each stream of a grant shows, as [`stream_sentence`] says it; nothing for a grant
+/// that is not known here.
+fn seen(records: &RecordsClaim, grants: &[GrantRecord]) -> Vec<String> {
+    let RecordsClaim::Grant(id) = records else { return Vec::new() };
+    let found = grants.iter().find(|record| *record.id == **id);
+    let grant = found.and_then(|record| record.grant.as_ref());
+    grant.map(|grant| grant.streams.iter().map(stream_sentence).collect()).unwrap_or_default()
+}
+
+/// Returns what [`rights`] does, and says of a grant what it shows.
+pub(super) fn rights_in_words(
+    scopes: &Scopes,
+    records: &RecordsClaim,
+    grants: &[GrantRecord],
+) -> Vec<String> {
+    let mut said = rights(scopes, records);
+    let seen = seen(records, grants);
+    if !seen.is_empty() {
+        // The last right is the one on records.
+        said.pop();
+        said.extend(seen.iter().map(|sentence| continued(sentence)));
+    }
+    said
+}
+
+/// Returns what [`summary`] does as sentences, and says of a grant what it shows first.
+fn summary_in_words(scopes: &Scopes, records: &RecordsClaim, grants: &[GrantRecord]) -> String {
+    let seen = seen(records, grants);
+    let Some((first, others)) = seen.split_first() else {
+        return capitalised(&summary(scopes, records)) + ".";
+    };
+    let more = match others.len() {
+        0 => String::new(),
+        1 => ", and one more stream".to_owned(),
+        more => format!(", and {more} more streams"),
+    };
+    let of_files = match scopes.iter().any(|scope| scope.verb().is_right()) {
+        true => capitalised(&summary(scopes, &RecordsClaim::None)) + ". ",
+        false => String::new(),
+    };
+    format!("{of_files}{first}{more}.")
+}
+
+fn authorization_row(
+    record: AuthorizationRecord,
+    hosts: &str,
+    used: Option<i64>,
+    grants: &[GrantRecord],
+) -> ClientRow {
     let scopes = Scopes::from_claim(&record.scopes);
     let records = match &record.grant {
         Some(grant) => RecordsClaim::Grant(grant.as_str().into()),
@@ -317,28 +370,35 @@ fn authorization_row(record: AuthorizationRecord, hosts: &str, used: Option<i64>
     let fixed = |sentence| RightRow { sentence, scope: None };
     let denying = scopes.iter().filter(|scope| scope.verb() == Verb::Deny);
     rights.extend(denying.map(|scope| fixed(format!("Will {}", sentence(scope)))));
-    rights.extend(record.grant.map(|grant| fixed(format!("May see what the grant {grant} says"))));
+    if records != RecordsClaim::None {
+        let of_records = rights_in_words(&Scopes::none(), &records, grants);
+        rights.extend(of_records.iter().map(|right| fixed(capitalised(right))));
+    }
     ClientRow {
         access: Access::Approved { id: record.id, host: hosts.to_owned() },
         name: record.client_name,
-        summary: capitalised(&summary(&scopes, &records)) + ".",
+        summary: summary_in_words(&scopes, &records, grants),
         rights,
         created: record.created,
         expires: Some(record.expires),
         last_used: used,
         scopes,
+        has_grant: records != RecordsClaim::None,
         unused: Vec::new(),
         warnings: Vec::new(),
         week: None,
     }
 }
 
-fn token_row(token: TokenRecord, used: Option<i64>) -> ClientRow {
+fn token_row(token: TokenRecord, used: Option<i64>, grants: &[GrantRecord]) -> ClientRow {
     let (scopes, records) = (Scopes::from_claim(&token.scopes), token.records_claim());
     // The name of such a token says into which stream.
     let (said, summary) = match token.kind {
-        TokenKind::Import => (vec![IMPORTS.to_owned()], IMPORTS.to_owned()),
-        _ => (rights(&scopes, &records), summary(&scopes, &records)),
+        TokenKind::Import => (vec![IMPORTS.to_owned()], capitalised(IMPORTS) + "."),
+        _ => (
+            rights_in_words(&scopes, &records, grants),
+            summary_in_words(&scopes, &records, grants),
+        ),
     };
     let right = |right: &String| RightRow { sentence: capitalised(right), scope: None };
     ClientRow {
@@ -347,12 +407,13 @@ fn token_row(token: TokenRecord, used: Option<i64>) -> ClientRow {
             _ => Access::Token { jti: token.jti },
         },
         name: token.client.unwrap_or(token.subject),
-        summary: capitalised(&summary) + ".",
+        summary,
         rights: said.iter().map(right).collect(),
         created: token.issued,
         expires: (token.expires < TokenRecord::NEVER).then_some(token.expires),
         last_used: used,
         scopes,
+        has_grant: matches!(records, RecordsClaim::Grant(_)),
         unused: Vec::new(),
         warnings: Vec::new(),
         week: None,
@@ -364,11 +425,33 @@ fn capitalised(text: &str) -> String {
     text.get(..1).map_or_else(String::new, str::to_ascii_uppercase) + text.get(1..).unwrap_or("")
 }
 
-fn grant_row(record: GrantRecord) -> Option<GrantRow> {
+/// Returns a sentence as the rest of one that begins with the client.
+pub(super) fn continued(sentence: &str) -> String {
+    sentence.get(..1).map_or_else(String::new, str::to_ascii_lowercase)
+        + sentence.get(1..).unwrap_or("")
+}
+
+/// Returns the rows of the grants that count. A grant that came of an approval has the identifier
+/// of its client, and is shown under the name that the client had then.
+fn grant_rows(visit: &Visit<'_>, grants: Vec<GrantRecord>) -> Result<Vec<GrantRow>, PageError> {
+    let approvals = match grants.is_empty() {
+        true => Vec::new(),
+        false => visit.server.tokens().authorizations()?,
+    };
+    let named = approvals.into_iter().filter_map(|it| Some((it.grant?, it.client_name)));
+    let mut named: HashMap<String, String> = named.collect();
+    let rows = grants.into_iter().filter_map(|record| {
+        let name = named.remove(&record.id);
+        grant_row(record, name)
+    });
+    Ok(rows.collect())
+}
+
+fn grant_row(record: GrantRecord, name: Option<String>) -> Option<GrantRow> {
     let Grant { client, streams, expires, .. } = record.grant?;
     Some(GrantRow {
         id: record.id,
-        client_name: client,
+        client_name: name.unwrap_or(client),
         rights: streams.iter().map(stream_sentence).collect(),
         expires: expires.map(|Instant(micros)| micros / 1_000_000),
     })
@@ -463,6 +546,7 @@ mod tests {
             expires,
             last_used: used,
             scopes: Scopes::none(),
+            has_grant: false,
             unused: Vec::new(),
             warnings: Vec::new(),
             week: Some(WeekRow { refused: 19, ..WeekRow::default() }),

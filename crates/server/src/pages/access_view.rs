@@ -116,6 +116,8 @@ pub(super) struct ClientRow {
     pub(super) last_used: Option<i64>,
     /// The path scopes.
     pub(super) scopes: Scopes,
+    /// Whether it sees records by a grant.
+    pub(super) has_grant: bool,
     /// The rights that it did not use for thirty days.
     pub(super) unused: Vec<UnusedRow>,
     /// What the owner should look at.
@@ -340,9 +342,25 @@ impl AccessView<'_> {
                 access => {
                     ul class="rights" { @for right in &row.rights { li { (right.sentence) } } }
                     @if let (Access::Token { jti }, true) = (access, self.has_space) {
-                        p class="links" { (replacing_link(jti)) }
+                        (self.replacing_link(row, jti))
                     }
                 }
+            }
+        }
+    }
+
+    /// Returns the link to what puts a narrower token in the place of one. A token that sees
+    /// records alone is as wide as its grant.
+    fn replacing_link(&self, row: &ClientRow, jti: &str) -> Markup {
+        html! {
+            @if row.scopes.iter().any(|scope| scope.verb().is_right()) {
+                p class="links" {
+                    a href={ (CONNECT_PATH) "?replaces=" (encode_component(jti)) "#token" } {
+                        "Make a narrower token in its place"
+                    }
+                }
+            } @else if row.has_grant && self.has_records {
+                p class="links" { a href=(GRANT_PATH) { "Make a narrower grant" } }
             }
         }
     }
@@ -368,7 +386,7 @@ impl AccessView<'_> {
                         }
                     }
                     Access::Token { jti } => {
-                        p class="links" { (replacing_link(jti)) }
+                        (self.replacing_link(row, jti))
                     }
                     Access::Starts { .. } => {
                         p { "Connect it again with fewer rights to take that away." }
@@ -499,15 +517,6 @@ impl AccessView<'_> {
     }
 }
 
-/// Returns the link to the form that puts a narrower token in the place of one.
-fn replacing_link(jti: &str) -> Markup {
-    html! {
-        a href={ (CONNECT_PATH) "?replaces=" (encode_component(jti)) "#token" } {
-            "Make a narrower token in its place"
-        }
-    }
-}
-
 fn kept_right(number: usize, right: &RightRow) -> Markup {
     html! {
         @if let Some(scope) = &right.scope {
@@ -586,6 +595,7 @@ mod tests {
                 expires: Some(1_810_000_000),
                 last_used: None,
                 scopes: Scopes::none(),
+                has_grant: false,
                 unused: Vec::new(),
                 warnings: Vec::new(),
                 week,

@@ -13,6 +13,7 @@ use super::account_view::{AccountView, PasskeyRow, SessionRow};
 use super::browser_session::BrowserSession;
 use super::frame::{ACCOUNT_PATH, PageFrame, PagesOf, SIGN_IN_PATH, redirect};
 use super::sign_in_methods::{Guess, guess, sentence, sentence_start};
+use super::sign_in_view::PASSWORD_SET;
 use super::signed_in::refused;
 use crate::owner_sign_in::password;
 use crate::passkeys::{
@@ -207,7 +208,7 @@ pub fn set_password(server: &AuthorizationServer, request: &WebRequest) -> Respo
         })?;
         server.tokens().set_owner_password(&stored)?;
         server.tokens().close_all_sessions()?;
-        Ok(SIGN_IN_PATH.to_owned())
+        Ok(format!("{SIGN_IN_PATH}?done={PASSWORD_SET}"))
     })
 }
 

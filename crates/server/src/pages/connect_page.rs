@@ -1,22 +1,24 @@
 //! The page that connects a client: the address to give it, the command, or a token made here.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use axum::body::Body;
 use http::Response;
 use maud::{Markup, html};
 use serde_json::json;
+use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::authority::{ImportClaim, RecordsClaim};
 use stile_domain::records::identifiers::SourceName;
-use stile_domain::scope::{Scope, Scopes};
+use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::shell_word::quoted;
-use stile_domain::sign_in::asked_access::rights;
+use stile_domain::sign_in::asked_access::{LeftRights, in_place_of, narrow, sentence};
 use stile_domain::unseen::shown_start;
 use stile_store::state::{StateError, TokenKind, TokenRecord};
 
-use super::access_rows::is_own;
+use super::access_rows::{grants, is_own, rights_in_words};
+use super::access_view::KEPT_FIELD;
 use super::consent_page::{DURATIONS, PROPOSED_DURATION};
 use super::frame::{
     ACCESS_PATH, CONNECT_PATH, GRANT_PATH, MAKE_IMPORT_TOKEN_PATH, MAKE_TOKEN_PATH,
@@ -34,9 +36,18 @@ const PAGE: (&str, &str) = (CONNECT_PATH, "Connect a client");
 const IMPORT_LIFE: Duration = Duration::from_secs(60 * 60);
 /// The most folders to choose from.
 const MAX_FOLDERS: usize = 200;
-/// What a token may do: the word of its scope, and the words of the form.
-const VERBS: [(&str, &str); 3] =
-    [("read", "read"), ("write", "read and change"), ("append", "add lines, without reading")];
+/// What a token may do, and the words of the form for it.
+const VERBS: [(Verb, &str); 3] = [
+    (Verb::Read, "read"),
+    (Verb::Write, "read and change"),
+    (Verb::Append, "add lines, without reading"),
+];
+/// The duration of a token that ends when the one in whose place it stands would.
+const UNTIL_ITS_END: &str = "end";
+const WIDER: &str =
+    "This token may not do more than the one in whose place it stands. No token was made.";
+const WITHOUT_FILES: &str = "The token in whose place this one should stand may do nothing with \
+                             files, so it is not narrowed here. No token was made.";
 
 /// Shows the page, or sends a browser without a session to sign in first.
 pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
@@ -47,30 +58,72 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
     })
 }
 
+/// A token in whose place another one shall stand.
+struct Replaced {
+    token: TokenRecord,
+    scopes: Scopes,
+    /// What it may do, as the rest of a sentence that begins with the client.
+    said: String,
+}
+
+impl Replaced {
+    /// Returns the right that the form narrows; `None` if the token may do nothing with files.
+    fn first(&self) -> Option<&Scope> {
+        self.scopes.iter().find(|scope| scope.verb().is_right())
+    }
+
+    /// Returns what the form keeps or leaves out as it is.
+    fn others(&self) -> impl Iterator<Item = &Scope> {
+        let first = self.first();
+        self.scopes.iter().filter(move |scope| scope.verb() != Verb::Deny && Some(*scope) != first)
+    }
+
+    /// Returns whether the token has a right that a verb and a folder narrow.
+    fn has(&self, verb: Verb, folder: &str) -> bool {
+        let folder = SpacePath::parse(folder).ok();
+        let narrows = |folder| self.scopes.iter().any(|it| narrow(it, verb, folder).is_some());
+        folder.as_ref().is_some_and(narrows)
+    }
+
+    /// Returns how long the token is valid from `now` on, in UTC seconds.
+    fn rest(&self, now: i64) -> Duration {
+        Duration::from_secs(self.token.expires.saturating_sub(now).unsigned_abs())
+    }
+}
+
 /// Returns the token that another one shall replace; `None` if the query names none.
-fn replaced(visit: &Visit<'_>) -> Result<Option<TokenRecord>, PageError> {
+fn replaced(visit: &Visit<'_>) -> Result<Option<Replaced>, PageError> {
     let Some(jti) = visit.parameters.get("replaces") else { return Ok(None) };
     let found = visit.server.tokens().find(jti)?;
     let may_end = |token: &TokenRecord| visit.session.administers() || is_own(visit.session, token);
-    let counts = |token: &TokenRecord| token.revoked.is_none() && token.kind != TokenKind::Stdio;
+    let counts = |token: &TokenRecord| {
+        token.revoked.is_none() && token.expires > visit.now && token.kind != TokenKind::Stdio
+    };
     let found = found.filter(|token| may_end(token) && counts(token));
-    found.map(Some).ok_or(PageError::Absent("There is no such token, or it was revoked."))
+    let gone = PageError::Absent("There is no such token, or it has ended.");
+    let token = found.ok_or(gone)?;
+    let scopes = Scopes::from_claim(&token.scopes);
+    let said = rights_in_words(&scopes, &token.records_claim(), &grants(visit)?).join(", ");
+    Ok(Some(Replaced { token, scopes, said }))
 }
 
 /// Makes a token, and shows it once.
 pub fn make_token(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     signed_in::change(server, request, PAGE, |visit| {
         visit.owner_space()?;
-        let (order, replaced) = (order(visit)?, replaced(visit)?);
-        let minted = server.minter().mint(&order, (server.settings.clock)());
+        let replaced = replaced(visit)?;
+        let order = order(visit, replaced.as_ref())?;
+        // The end of the old token was compared at this time.
+        let now = UNIX_EPOCH + Duration::from_secs(visit.now.unsigned_abs());
+        let minted = server.minter().mint(&order, now);
         let minted = minted.map_err(|error| PageError::Refused(error.to_string()))?;
-        if let Some(replaced) = replaced {
-            match server.tokens().revoke(&replaced.jti, server.now()) {
+        if let Some(Replaced { token, .. }) = replaced {
+            match server.tokens().revoke(&token.jti, server.now()) {
                 Ok(_) | Err(StateError::UnknownToken { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        let said = rights(&order.scopes, &order.records).join(", ");
+        let said = rights_in_words(&order.scopes, &order.records, &grants(visit)?).join(", ");
         Ok(Outcome::Page(made(visit, &order, &minted, &said)))
     })
 }
@@ -102,50 +155,100 @@ pub fn make_import_token(server: &AuthorizationServer, request: &WebRequest) -> 
     })
 }
 
-/// Reads what the form orders. What it leaves out is the least.
-fn order(visit: &Visit<'_>) -> Result<MintRequest, PageError> {
-    let refuse = |why: String| PageError::Refused(why);
+/// Reads what the form orders. What it leaves out is the least. A token in the place of another
+/// one is for the same user, says the same about records, and is never more.
+fn order(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Result<MintRequest, PageError> {
     let name = visit.text("name").trim();
     if name.is_empty() {
-        return Err(refuse("A token needs the name of the client that it is for.".to_owned()));
+        let why = "A token needs the name of the client that it is for.";
+        return Err(PageError::Refused(why.to_owned()));
     }
-    let scopes = scopes(visit)?;
-    let life = life(visit);
+    let client = Some(name.to_owned());
+    let Some(old) = replaced else {
+        let (subject, records) = (visit.session.subject.clone(), RecordsClaim::None);
+        return Ok(MintRequest {
+            subject,
+            scopes: scopes(visit)?,
+            client,
+            records,
+            life: life(visit),
+        });
+    };
     Ok(MintRequest {
-        subject: visit.session.subject.clone(),
-        scopes,
-        client: Some(name.to_owned()),
-        records: RecordsClaim::None,
-        life,
+        subject: old.token.subject.clone(),
+        scopes: left_scopes(visit, old)?,
+        client,
+        records: old.token.records_claim(),
+        life: left_life(visit, old)?,
     })
 }
 
 /// Reads what a form allows: a verb in a folder, and a path that stays shut.
 fn scopes(visit: &Visit<'_>) -> Result<Scopes, PageError> {
-    let verb = VERBS.iter().find(|(verb, _)| *verb == visit.text("verb")).map_or("read", |it| it.0);
-    let folder = visit.parameters.get("folder").unwrap_or("/");
-    let scope = |text: String| {
-        let parsed = Scope::parse_raw(&text);
-        parsed.map_err(|error| PageError::Refused(format!("`{text}`: {error}")))
-    };
-    let mut scopes = vec![scope(format!("{verb}:{}/", folder.trim_end_matches('/')))?];
-    if let Some(denied) = visit.parameters.get("never").filter(|path| !path.trim().is_empty()) {
-        scopes.push(scope(format!("deny:{}", denied.trim()))?);
+    let (verb, folder) = right(visit);
+    let allowed = scope(&format!("{}:{}/", verb.word(), folder.trim_end_matches('/')))?;
+    Ok([allowed].into_iter().chain(never(visit)?).collect())
+}
+
+/// Reads what a form leaves of the scopes of a token.
+fn left_scopes(visit: &Visit<'_>, old: &Replaced) -> Result<Scopes, PageError> {
+    let refuse = |why: &str| PageError::Refused(why.to_owned());
+    if old.first().is_none() {
+        return Err(refuse(WITHOUT_FILES));
     }
-    Ok(Scopes::from_iter(scopes))
+    let (verb, folder) = right(visit);
+    let folder = SpacePath::parse(folder).map_err(|_| refuse("The folder cannot be read."))?;
+    let is_kept = |(number, scope): &(usize, &Scope)| {
+        visit.text(&format!("{KEPT_FIELD}{number}")) == scope.to_string()
+    };
+    let kept = old.others().enumerate().filter(is_kept).map(|(_, scope)| scope.clone());
+    let left = LeftRights { verb, folder: &folder, kept: kept.collect(), never: never(visit)? };
+    in_place_of(&old.scopes, &left).ok_or_else(|| refuse(WIDER))
+}
+
+/// Reads how long a token in the place of another one is valid: not beyond the end of that.
+fn left_life(visit: &Visit<'_>, old: &Replaced) -> Result<Duration, PageError> {
+    let rest = old.rest(visit.now);
+    match visit.text("duration") {
+        "" | UNTIL_ITS_END => Ok(provided(visit, rest)),
+        _ => {
+            let wanted = Some(life(visit)).filter(|life| *life <= rest);
+            wanted.ok_or_else(|| PageError::Refused(WIDER.to_owned()))
+        }
+    }
+}
+
+/// Reads the verb and the folder of a form.
+fn right<'a>(visit: &Visit<'a>) -> (Verb, &'a str) {
+    let verb = VERBS.iter().find(|(verb, _)| verb.word() == visit.text("verb"));
+    (verb.map_or(Verb::Read, |it| it.0), visit.parameters.get("folder").unwrap_or("/"))
+}
+
+/// Reads the path of a form that stays shut.
+fn never(visit: &Visit<'_>) -> Result<Option<Scope>, PageError> {
+    let denied = visit.parameters.get("never").filter(|path| !path.trim().is_empty());
+    denied.map(|path| scope(&format!("deny:{}", path.trim()))).transpose()
+}
+
+fn scope(text: &str) -> Result<Scope, PageError> {
+    Scope::parse_raw(text).map_err(|error| PageError::Refused(format!("`{text}`: {error}")))
 }
 
 /// Returns how long the form wants a token to be valid. A value that is not on the page is a day.
 pub(super) fn life(visit: &Visit<'_>) -> Duration {
     let wanted = visit.parameters.get("duration").unwrap_or(PROPOSED_DURATION);
     let seconds = DURATIONS.iter().find(|(value, ..)| *value == wanted).map_or(86_400, |it| it.2);
-    let life = Duration::from_secs(seconds.unsigned_abs());
-    // Who has left the provider keeps no token beyond what the provider would give.
+    provided(visit, Duration::from_secs(seconds.unsigned_abs()))
+}
+
+/// Returns how long a token is valid at most. Who has left the provider keeps no token beyond what
+/// the provider would give.
+fn provided(visit: &Visit<'_>, life: Duration) -> Duration {
     let is_provided = visit.server.methods.provider.is_some();
     if is_provided { life.min(visit.server.settings.access_life) } else { life }
 }
 
-fn markup(visit: &Visit<'_>, replaced: Option<&TokenRecord>) -> Markup {
+fn markup(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
     let address = format!("{}{MCP_PATH}", visit.origin);
     html! {
         h1 { "Connect a client" }
@@ -168,7 +271,10 @@ fn markup(visit: &Visit<'_>, replaced: Option<&TokenRecord>) -> Markup {
         section class="card" aria-labelledby="token" {
             h2 id="token" { "Anything else: a token" }
             p { "Whoever has the token may do what it says. It is shown once." }
-            (token_form(visit, replaced))
+            @match replaced {
+                Some(old) if old.first().is_none() => { (narrowed_elsewhere(visit, old)) }
+                _ => { (token_form(visit, replaced)) }
+            }
         }
         @if visit.records().is_some() {
             section class="card" aria-labelledby="of-records" {
@@ -254,7 +360,7 @@ fn command_form(visit: &Visit<'_>) -> Markup {
                     }
                 }
             }
-            (rights_fields(visit, "c-"))
+            (rights_fields(visit, "c-", None))
             div class="actions" { button class="plain" { "Show the command" } }
         }
         @match (chosen, scopes(visit)) {
@@ -287,33 +393,33 @@ fn connect_command(client: &str, scopes: &Scopes) -> String {
     format!("stile connect {client}{} --write", scopes.collect::<String>())
 }
 
-/// Returns the fields of a form that say what a client may do, where, and where not. The
-/// identifiers begin with `prefix`.
-fn rights_fields(visit: &Visit<'_>, prefix: &str) -> Markup {
-    let lister = &visit.server.settings.folders;
-    let mut folders = Vec::new();
-    for folder in lister(&visit.session.subject, "/") {
-        let below = lister(&visit.session.subject, &format!("{folder}/"));
-        folders.push(folder);
-        folders.extend(below);
-    }
-    folders.truncate(MAX_FOLDERS);
+/// Returns the fields of a form that say what a client may do, where, and where not: of a token in
+/// the place of another one, what that may do. The identifiers begin with `prefix`.
+fn rights_fields(visit: &Visit<'_>, prefix: &str, old: Option<&Replaced>) -> Markup {
+    let first = old.and_then(Replaced::first);
     let [verb, folder, never] = ["verb", "folder", "never"].map(|name| visit.text(name));
+    let verb = first.map_or(verb, |first| first.verb().word());
+    let folder = first.map_or(folder, |first| first.path().as_str());
+    let folders = folders(visit, old);
+    let is_offered = |verb: Verb| old.is_none_or(|old| folders.iter().any(|it| old.has(verb, it)));
     html! {
         div {
             label for={ (prefix) "verb" } { "It may" }
             select id={ (prefix) "verb" } name="verb" {
-                @for (word, words) in VERBS {
-                    option value=(word) selected[word == verb] { (words) }
+                @for (known, words) in VERBS {
+                    @if is_offered(known) {
+                        option value=(known.word()) selected[known.word() == verb] { (words) }
+                    }
                 }
             }
         }
         div {
             label for={ (prefix) "folder" } { "In" }
             select id={ (prefix) "folder" } name="folder" {
-                option value="/" { "all files" }
                 @for known in &folders {
-                    option value=(known) selected[known == folder] { (shown_start(known, 80)) }
+                    option value=(known) selected[known == folder] {
+                        @if known == "/" { "all files" } @else { (shown_start(known, 80)) }
+                    }
                 }
             }
         }
@@ -325,19 +431,63 @@ fn rights_fields(visit: &Visit<'_>, prefix: &str) -> Markup {
     }
 }
 
-fn token_form(visit: &Visit<'_>, replaced: Option<&TokenRecord>) -> Markup {
-    let name = replaced.map_or("", |token| token.client.as_deref().unwrap_or(&token.subject));
+/// Returns the folders that a form offers: two levels below all files, or below the folder of the
+/// token in whose place another one shall stand.
+fn folders(visit: &Visit<'_>, old: Option<&Replaced>) -> Vec<String> {
+    let lister = &visit.server.settings.folders;
+    let below = |folder: &str| {
+        lister(&visit.session.subject, &format!("{}/", folder.trim_end_matches('/')))
+    };
+    let top = old.and_then(Replaced::first).map_or("/", |first| first.path().as_str());
+    let mut folders = vec![top.to_owned()];
+    for folder in below(top) {
+        let inner = below(&folder);
+        folders.push(folder);
+        folders.extend(inner);
+    }
+    if let Some(old) = old {
+        folders.retain(|folder| VERBS.iter().any(|(verb, _)| old.has(*verb, folder)));
+    }
+    folders.truncate(MAX_FOLDERS);
+    folders
+}
+
+/// Says where a token that may do nothing with files is narrowed.
+fn narrowed_elsewhere(visit: &Visit<'_>, old: &Replaced) -> Markup {
+    let name = old.token.client.as_deref().unwrap_or(&old.token.subject);
     html! {
-        @if let Some(token) = replaced {
+        p class="notice" {
+            "The token of " bdi { (shown_start(name, 80)) } " may do nothing with files. "
+            @if old.token.kind == TokenKind::Import {
+                "It imports into one stream, and cannot be narrower."
+            } @else {
+                "A new grant says what a client sees of your records, and comes with a token."
+            }
+        }
+        p class="links" {
+            @if old.token.kind != TokenKind::Import && visit.records().is_some() {
+                a class="button" href=(GRANT_PATH) { "Make a grant" }
+            }
+            a href=(ACCESS_PATH) { "Back to the clients" }
+        }
+    }
+}
+
+fn token_form(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
+    let token = replaced.map(|old| &old.token);
+    let name = token.map_or("", |token| token.client.as_deref().unwrap_or(&token.subject));
+    html! {
+        @if let Some(old) = replaced {
             p class="notice" {
                 "The new token takes the place of that of " bdi { (shown_start(name, 80)) } ", which "
-                (rights(&Scopes::from_claim(&token.scopes), &token.records_claim()).join(", "))
-                ". The old one is revoked in the same step, so give the new one to the client."
+                (old.said)
+                ". It may do the same or less, and what the old one never touches stays shut. The \
+                 old one is revoked in the same step, so give the new one to the client."
             }
         }
         form class="filter" method="post" action=(MAKE_TOKEN_PATH) {
             (visit.csrf_field())
-            @if let Some(token) = replaced {
+            @if let Some(token) = token {
                 input type="hidden" name="replaces" value=(token.jti);
             }
             div {
@@ -345,20 +495,50 @@ fn token_form(visit: &Visit<'_>, replaced: Option<&TokenRecord>) -> Markup {
                 input id="name" name="name" required maxlength="200" autocomplete="off"
                     value=(name);
             }
-            (rights_fields(visit, ""))
-            div {
-                label for="duration" { "For" }
-                select id="duration" name="duration" {
-                    @for (value, words, _) in DURATIONS {
-                        option value=(value) selected[value == PROPOSED_DURATION] { (words) }
-                    }
-                }
-            }
+            (rights_fields(visit, "", replaced))
+            (duration_field(visit, replaced))
+            @if let Some(old) = replaced { (kept_fields(old)) }
             div class="actions" {
                 button {
                     @if replaced.is_some() { "Make the token, and revoke the old one" }
                     @else { "Make the token" }
                 }
+            }
+        }
+    }
+}
+
+/// Returns the field for the duration: of a token in the place of another one, up to its end.
+fn duration_field(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
+    let rest = replaced.map(|old| old.rest(visit.now).as_secs());
+    let fits = |seconds: i64| rest.is_none_or(|rest| seconds.unsigned_abs() < rest);
+    html! {
+        div {
+            label for="duration" { "For" }
+            select id="duration" name="duration" {
+                @if let Some(old) = replaced {
+                    option value=(UNTIL_ITS_END) selected {
+                        "as long as the old one, until " (minute(old.token.expires)) " UTC"
+                    }
+                }
+                @for (value, words, seconds) in DURATIONS {
+                    @if fits(seconds) {
+                        option value=(value)
+                            selected[replaced.is_none() && value == PROPOSED_DURATION] { (words) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the fields for the rights that a token in the place of another one may keep as they are.
+fn kept_fields(old: &Replaced) -> Markup {
+    html! {
+        @for (number, scope) in old.others().enumerate() {
+            label {
+                input type="checkbox" name={ (KEPT_FIELD) (number) } value=(scope) checked;
+                span { "It may also " (sentence(scope)) }
             }
         }
     }

@@ -16,7 +16,7 @@ use stile_records::administration::DeclaredStream;
 use stile_records::grant_document::{ClientDocument, GrantDocument};
 use stile_records::grant_request::{StreamGrantRequest, TimeConstraintRequest};
 
-use super::access_rows::seen_sentence;
+use super::access_rows::{continued, seen_sentence};
 use super::connect_page;
 use super::frame::GRANT_PATH;
 use super::grant_view::{FIELD, FieldRow, GrantView, SHOW, StreamsView};
@@ -58,7 +58,7 @@ pub fn make(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
             return Ok(Outcome::Page(chosen.view(visit, &records).markup()));
         }
         let (order, minted) = grant(visit, &records, &chosen)?;
-        let said = format!("m{}", chosen.sentence().trim_start_matches('M'));
+        let said = continued(&chosen.sentence());
         Ok(Outcome::Page(connect_page::made(visit, &order, &minted, &said)))
     })
 }

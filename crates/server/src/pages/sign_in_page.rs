@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 
 use super::browser_session::{self, BrowserSession};
 use super::frame::{ACCESS_PATH, PageFrame, redirect};
-use super::sign_in_view::SignInView;
+use super::sign_in_view::{PASSWORD_SET, SignInView};
 use super::visitor::Visitor;
 use super::waiting_path;
 use crate::passkeys::RelyingParty;
@@ -144,7 +144,11 @@ pub(super) fn page(
         passkeys.sign_in_challenge(site, visitor.binding(), Instant::now()).ok()
     });
     let passkey = asked.as_deref().zip(site.as_ref().map(RelyingParty::domain));
-    let body = SignInView { return_to, problem, code, provider, password, passkey }.markup();
+    let asked_with = FormParameters::parse(&request.query).unwrap_or_default();
+    let is_password_set = password && asked_with.get("done") == Some(PASSWORD_SET);
+    let view =
+        SignInView { return_to, problem, is_password_set, code, provider, password, passkey };
+    let body = view.markup();
     let frame = PageFrame::new("Sign in");
     let frame = if passkey.is_some() { frame.with_passkey_script() } else { frame };
     let response = frame.respond(status, &body);

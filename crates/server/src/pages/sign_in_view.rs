@@ -15,6 +15,9 @@ pub const PROVIDER_PATH: &str = "/sign-in/provider";
 /// The path to which the identity provider sends the browser back.
 pub const CALLBACK_PATH: &str = "/sign-in/provider/callback";
 
+/// The word in the address after the owner has set a password.
+pub(super) const PASSWORD_SET: &str = "password-set";
+
 /// What the sign-in page offers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SignInView<'a> {
@@ -22,6 +25,8 @@ pub(super) struct SignInView<'a> {
     pub(super) return_to: Option<&'a str>,
     /// Why the last attempt failed.
     pub(super) problem: Option<&'a str>,
+    /// Whether the owner has just set a password.
+    pub(super) is_password_set: bool,
     /// The code of the link that was opened. Then the page offers nothing else.
     pub(super) code: Option<&'a str>,
     /// Whether an identity provider signs people in. Then nobody has a password or a passkey here.
@@ -38,6 +43,11 @@ impl SignInView<'_> {
         html! {
             h1 { "Sign in" }
             @if let Some(problem) = self.problem { p.warning role="alert" { (problem) } }
+            @if self.is_password_set {
+                p.notice role="status" {
+                    "The password is set, and every browser is signed out. Sign in with it."
+                }
+            }
             @match self.code {
                 Some(code) => (self.link_form(code)),
                 None if self.provider => {

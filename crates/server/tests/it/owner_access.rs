@@ -1,12 +1,12 @@
 //! What the owner decides about access on the pages: folder by folder, when a client asks and
 //! later, the command that connects a client, and what the pages warn of.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
 use stile_testkit::client::{McpClient as _, Reply};
 
 use crate::sign_in_kit::{
-    Browser, Place, ScriptedClient, form_to, location, parameter, read_file, text_of,
+    Browser, Place, REDIRECT, ScriptedClient, form_to, location, parameter, read_file, text_of,
 };
 
 impl Place {
@@ -142,7 +142,7 @@ fn owner_access_a_command_is_made_by_choosing_and_a_narrower_token_takes_the_pla
 
     let token = place.stile(&["token", "--scope", "write:/", "--client", "editor"]);
     let jti = place.stile(&["token", "list", "--json"]);
-    let jti: serde_json::Value = serde_json::from_str(&jti).unwrap();
+    let jti: Value = serde_json::from_str(&jti).unwrap();
     let jti = jti[0]["jti"].as_str().or(jti[0]["id"].as_str()).unwrap().to_owned();
     assert_eq!(read_file(&place, token.trim(), "/work/plan.md").0, 200);
     let page = owner.get(&place.owner(&format!("connect?replaces={jti}")));
@@ -155,6 +155,142 @@ fn owner_access_a_command_is_made_by_choosing_and_a_narrower_token_takes_the_pla
     assert_eq!(read_file(&place, narrower, "/journal/day.md").0, 200);
     assert_eq!(read_file(&place, narrower, "/work/plan.md").0, 403);
     assert_eq!(owner.get(&place.owner(&format!("connect?replaces={jti}"))).status, 404);
+}
+
+/// Returns the row of the one token that counts, as the command lists it.
+fn listed_token(place: &Place) -> Value {
+    let listed: Value = serde_json::from_str(&place.stile(&["token", "list", "--json"])).unwrap();
+    let counts = |token: &&Value| token["revoked"].is_null();
+    let counting: Vec<&Value> = listed.as_array().unwrap().iter().filter(counts).collect();
+    assert_eq!(counting.len(), 1, "{listed}");
+    counting[0].clone()
+}
+
+#[test]
+fn owner_access_a_client_that_called_nothing_is_not_used_yet_and_comes_last() {
+    let place = Place::new();
+    let token = place.stile(&["token", "--scope", "read:/", "--client", "reader"]);
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    assert_eq!(read_file(&place, token.trim(), "/work/plan.md").0, 200);
+    let tokens = client.tokens(&mut owner, "read:/work/");
+    // Redeeming the code and a refresh token is no use.
+    let refreshed = client.refresh(tokens["refresh_token"].as_str().unwrap()).json();
+    let row = |owner: &mut Browser, name: &str| {
+        let page = text_of(&owner.get(&place.owner("clients")));
+        let (before, row) = page.split_once(&format!("<bdi>{name}</bdi>")).unwrap();
+        (before.len(), row.split("</details>").next().unwrap().to_owned())
+    };
+    let (editor, words) = row(&mut owner, "Editor");
+    assert!(words.contains("not used yet") && !words.contains("Last used"), "{words}");
+    assert!(row(&mut owner, "reader").0 < editor, "what was used comes first");
+    let access = refreshed["access_token"].as_str().unwrap();
+    assert_eq!(read_file(&place, access, "/work/plan.md").0, 200);
+    let (_, words) = row(&mut owner, "Editor");
+    assert!(words.contains("Last used") && !words.contains("not used yet"), "{words}");
+}
+
+#[test]
+fn owner_access_a_token_in_the_place_of_another_may_never_more() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    let scopes = ["--scope", "read:/journal/", "--scope", "append:/log/", "--deny", "/journal/x"];
+    place.stile(&[&["token", "--expires", "1d", "--client", "diary"], &scopes[..]].concat());
+    let old = listed_token(&place);
+    assert_eq!(old["scopes"], "read:/journal/ append:/log/ deny:/journal/x", "{old}");
+    let jti = old["jti"].as_str().unwrap();
+    let page = owner.get(&place.owner(&format!("connect?replaces={jti}")));
+    let wider = [
+        [("folder", "/"), ("verb", "read")],
+        [("folder", "/work"), ("verb", "read")],
+        [("folder", "/journal"), ("verb", "write")],
+        [("folder", "/journal"), ("duration", "7d")],
+        [("folder", ""), ("verb", "")],
+    ];
+    for changes in wider {
+        let refused = send(&mut owner, &place, &page, "/owner/connect/token", &changes);
+        let words = text_of(&refused);
+        assert_eq!(refused.status, 409, "{changes:?}: {words}");
+        assert!(words.contains("may not do more than the one in whose place"), "{words}");
+        assert_eq!(listed_token(&place), old, "nothing was made, and the old one counts");
+    }
+    // A form that nobody changes makes the same token again.
+    send(&mut owner, &place, &page, "/owner/connect/token", &[]);
+    let same = listed_token(&place);
+    assert_ne!(same["jti"], old["jti"]);
+    for member in ["scopes", "user", "client", "expires"] {
+        assert_eq!(same[member], old[member], "{member}");
+    }
+    let jti = same["jti"].as_str().unwrap();
+    let page = owner.get(&place.owner(&format!("connect?replaces={jti}")));
+    let less = [("keep-0", ""), ("never", "/journal/y")];
+    send(&mut owner, &place, &page, "/owner/connect/token", &less);
+    assert_eq!(listed_token(&place)["scopes"], "read:/journal/ deny:/journal/x deny:/journal/y");
+}
+
+/// Imports one row of an account.
+fn import_account(place: &Place) {
+    let rows = place.rig.state.with_file_name("rows.jsonl");
+    std::fs::write(&rows, "{\"id\":\"a\",\"amount\":4,\"iban\":\"XX00\"}\n").unwrap();
+    let import = ["import", rows.to_str().unwrap(), "--connection", "bank", "--stream"];
+    place.stile(&[&import[..], &["transactions", "--key", "id"]].concat());
+}
+
+#[test]
+fn owner_access_a_grant_of_an_approval_has_the_clients_name_and_says_what_it_shows() {
+    let place = Place::new();
+    import_account(&place);
+    let budget = json!({ "client_name": "Budget", "redirect_uris": [REDIRECT] });
+    let client = ScriptedClient::connect_as(&place.url(), &budget);
+    let mut owner = place.signed_in_browser();
+    let details = json!([{
+        "type": "https://pdpp.dev/data-access",
+        "streams": [{ "name": "transactions", "fields": ["amount", "id"] }],
+    }]);
+    let asked = [("scope", ""), ("authorization_details", &*details.to_string())];
+    let page = owner.open(&client.authorization_url(&asked));
+    let answer = owner.submit(&place.url(), &page, &[("decision", "approve")]);
+    let code = parameter(location(&answer).unwrap(), "code").unwrap();
+    assert_eq!(client.redeem(&code).status, 200);
+    let clients = text_of(&owner.get(&place.owner("clients")));
+    let (of_clients, of_grants) = clients.split_once("Grants on records").unwrap();
+    let said = "May see amount, id of transactions from bank";
+    let summary = format!("<span class=\"what\">{said}.");
+    assert!(of_clients.contains(&summary), "{of_clients}");
+    assert!(of_clients.contains(&format!("<li>{said}</li>")), "{of_clients}");
+    assert!(!of_clients.contains("grt_"), "{of_clients}");
+    assert!(of_grants.contains("<bdi>Budget</bdi>") && of_grants.contains(said), "{of_grants}");
+    assert!(!of_grants.contains(&client.id), "{of_grants}");
+}
+
+#[test]
+fn owner_access_a_token_that_sees_records_alone_is_narrowed_by_a_grant() {
+    let place = Place::new();
+    import_account(&place);
+    let grant = ["grant", "create", "--client", "budget", "--stream", "transactions"];
+    let id = place.stile(&[&grant[..], &["--field", "amount"]].concat());
+    let id = id.trim();
+    place.stile(&["token", "--grant", id, "--client", "budget"]);
+    let old = listed_token(&place);
+    let mut owner = place.signed_in_browser();
+    let clients = text_of(&owner.get(&place.owner("clients")));
+    assert!(!clients.contains("?replaces="), "{clients}");
+    assert!(clients.contains("Make a narrower grant"), "{clients}");
+    let jti = old["jti"].as_str().unwrap();
+    let page = owner.get(&place.owner(&format!("connect?replaces={jti}")));
+    assert!(text_of(&page).contains("A new grant says what a client sees"), "{}", text_of(&page));
+    assert!(!text_of(&page).contains("/owner/connect/token"), "{}", text_of(&page));
+    let csrf = form_to(&page, "/sign-out").fields[0].1.clone();
+    let fields = [
+        ("csrf", csrf.as_str()),
+        ("replaces", jti),
+        ("name", "budget"),
+        ("verb", "read"),
+        ("folder", "/"),
+    ];
+    let refused = owner.post(&place.owner("connect/token"), &fields);
+    assert_eq!(refused.status, 409, "{}", text_of(&refused));
+    assert_eq!(listed_token(&place), old);
 }
 
 #[test]

@@ -451,6 +451,20 @@ fn owner_page_shows_versions_and_gives_one_back() {
 }
 
 #[test]
+fn owner_page_a_browser_is_told_in_a_page_that_there_is_none() {
+    let place = Place::new();
+    let at = place.at("/owner/nosuch");
+    let page = fetch("GET", &at, &[("Accept", "text/html,*/*;q=0.8")], "");
+    let words = text_of(&page);
+    assert_eq!(page.status, 404, "{words}");
+    assert!(page.header("content-type").unwrap().starts_with("text/html"), "{words}");
+    assert!(words.contains("There is no such page</h1>"), "{words}");
+    assert!(words.contains("href=\"/owner\""), "it leads back: {words}");
+    let program = fetch("GET", &at, &[], "");
+    assert_eq!((program.status, &program.json()["error"]), (404, &json!("not_found")));
+}
+
+#[test]
 fn owner_page_makes_a_token_that_may_what_was_chosen() {
     let place = Place::new();
     let mut owner = place.signed_in_browser();

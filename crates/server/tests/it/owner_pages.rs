@@ -113,14 +113,18 @@ fn a_password_is_set_on_the_page_by_who_knows_the_old_one() {
     };
     let short = set(&mut browser, "", "short");
     assert!(short.status == 403 && text_of(&short).contains("at least 12 characters"));
-    assert_eq!(location(&set(&mut browser, "", PASSWORD)), Some("/sign-in"));
+    let to_sign_in = Some("/sign-in?done=password-set");
+    assert_eq!(location(&set(&mut browser, "", PASSWORD)), to_sign_in);
+    let said = text_of(&browser.get(&place.page("/sign-in?done=password-set")));
+    assert!(said.contains("The password is set"), "{said}");
+    assert!(!text_of(&browser.get(&place.page("/sign-in"))).contains("The password is set"));
     // It signs all browsers out, and this one in again.
     assert_eq!(browser.get(&place.page("/owner/account")).status, 303);
     assert_eq!(place.sign_in(&mut browser, PASSWORD).status, 303);
     let other = "another horse battery";
     let refused = set(&mut browser, "a wrong guess, again", other);
     assert!(refused.status == 403 && text_of(&refused).contains("present password is wrong"));
-    assert_eq!(location(&set(&mut browser, PASSWORD, other)), Some("/sign-in"));
+    assert_eq!(location(&set(&mut browser, PASSWORD, other)), to_sign_in);
     assert_eq!(place.sign_in(&mut browser, PASSWORD).status, 403);
     assert_eq!(place.sign_in(&mut browser, other).status, 303);
     // Guesses on this page are delayed as those of the sign-in are.

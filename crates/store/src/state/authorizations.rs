@@ -511,8 +511,8 @@ fn drop_old_refresh_tokens(tables: Tables<'_>, id: &str) -> Result<(), TableErro
         .map(drop)
 }
 
-/// Drops the access tokens of an authorization that expired a day ago or earlier. Every server
-/// refuses an unknown token, too.
+/// Drops the access tokens of an authorization that expired a day ago or earlier, except the one
+/// that was used last, which says when that was. Every server refuses an unknown token, too.
 fn drop_expired_tokens(
     tables: Tables<'_>,
     authorization: &str,
@@ -521,7 +521,10 @@ fn drop_expired_tokens(
     let long_ago = now.saturating_sub(24 * 60 * 60);
     tables.execute(
         "DELETE FROM tokens WHERE expires < ?2 AND jti IN \
-         (SELECT jti FROM authorization_tokens WHERE \"authorization\" = ?1)",
+         (SELECT jti FROM authorization_tokens WHERE \"authorization\" = ?1) AND jti NOT IN \
+         (SELECT jti FROM token_uses WHERE jti IN \
+         (SELECT jti FROM authorization_tokens WHERE \"authorization\" = ?1) \
+         ORDER BY used DESC LIMIT 1)",
         values![authorization, long_ago],
     )?;
     // The list of all tokens is asked by key, for the few tokens of this approval.

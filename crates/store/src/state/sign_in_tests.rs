@@ -209,6 +209,27 @@ fn a_fork_within_the_grace_is_closed_at_the_next_use_of_either_branch() {
 }
 
 #[test]
+fn the_last_use_of_a_client_outlives_the_token_that_it_used() {
+    let ground = Ground::authorized();
+    let issue = |jti: &str, at: i64| {
+        let issued = ground.tokens.record_of_authorization(&token(jti, at), "one");
+        assert_eq!(issued.unwrap(), Issued::Valid);
+    };
+    for (jti, at) in [("first", NOW), ("second", NOW + 1), ("unused", NOW + 2)] {
+        issue(jti, at);
+    }
+    ground.tokens.record_uses([("first", NOW + 5), ("second", NOW + 9)]).unwrap();
+    // All three expired days ago.
+    issue("later", NOW + 500_000);
+    let used: Vec<_> = ground.tokens.uses().unwrap().into_iter().collect();
+    assert_eq!(used, [("second".to_owned(), NOW + 9)]);
+    let mut kept: Vec<String> =
+        ground.tokens.authorizations_of_tokens().unwrap().into_keys().collect();
+    kept.sort();
+    assert_eq!(kept, ["later", "second"]);
+}
+
+#[test]
 fn a_client_that_refreshes_for_ever_keeps_a_bounded_number_of_rows() {
     let ground = Ground::authorized().with_refresh(10);
     let digest = |number: u32| {
