@@ -7,8 +7,8 @@
 //! without it: a folder or a link at the path of a file, or a version that is not in the history.
 //!
 //! A step may make folders that only an earlier state needs. The plan removes each of them once it
-//! is empty and in the way of a file, or at the end. `again` plans an undo that was made in part
-//! before.
+//! is in the way of a file and nothing in it is wanted, or at the end. `again` plans an undo that
+//! was made in part before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -399,7 +399,8 @@ impl Planner<'_> {
     }
 
     /// Returns what will keep a file from a path after the steps so far. A file above that is not
-    /// wanted any more goes here, and so does an empty folder that a step made.
+    /// wanted any more goes here, and so does a folder that a step made and nothing in which is
+    /// wanted.
     fn obstacle(&mut self, path: &SpacePath) -> Option<Obstacle> {
         let at_first = self.files.get(path)?.at_first;
         let mut was_above = false;
@@ -414,13 +415,12 @@ impl Planner<'_> {
             was_above |= matches!(above.at_first, PathNow::File(_));
         }
         match at_first {
-            PathNow::Blocked(Obstacle::FileAbove) if was_above => None,
-            PathNow::Blocked(obstacle) => Some(obstacle),
-            PathNow::File(_) | PathNow::Nothing if self.folders.contains(path) => {
-                (!self.remove_folder(path)).then_some(Obstacle::NotAFile)
-            }
-            PathNow::File(_) | PathNow::Nothing => None,
+            PathNow::Blocked(Obstacle::FileAbove) if was_above => {}
+            PathNow::Blocked(obstacle) => return Some(obstacle),
+            PathNow::File(_) | PathNow::Nothing => {}
         }
+        let is_in_the_way = self.folders.contains(path) && !self.remove_folder(path);
+        is_in_the_way.then_some(Obstacle::NotAFile)
     }
 
     /// Notes the folders that a step makes for a file at a path.
@@ -437,11 +437,17 @@ impl Planner<'_> {
         }
     }
 
-    /// Adds the steps that remove a folder that a step made, and the folders in it. Returns `false`
-    /// if a file is in it.
+    /// Adds the steps that remove a folder that a step made, and all that is in it. Returns `false`
+    /// if a file in it is wanted.
     fn remove_folder(&mut self, folder: &SpacePath) -> bool {
-        if below(&self.files, folder).any(|(_, file)| file.made.is_some()) {
+        let files = below(&self.files, folder).filter(|(_, file)| file.made.is_some());
+        let (files, are_wanted): (Vec<SpacePath>, Vec<bool>) =
+            files.map(|(path, file)| (path.clone(), file.wanted.is_some())).unzip();
+        if are_wanted.contains(&true) {
             return false;
+        }
+        for path in files {
+            self.settle(&path);
         }
         let inner = self.folders.iter().rev().filter(|inner| folder.covers(inner));
         let gone: Vec<SpacePath> = inner.cloned().collect();
