@@ -83,3 +83,70 @@ proptest! {
         }
     }
 }
+
+/// Two agents change a note in turn: the first one makes versions 2 and 4, the other one 3 and 5.
+fn in_turn(note: &SpacePath) -> TwoAgents {
+    let deeds = [0, 1, 0, 1].into_iter().zip(2..);
+    let deeds = deeds.map(|(agent, version)| (agent, Deed::Write(note.clone(), version)));
+    TwoAgents::after(&[Deed::Write(note.clone(), 1)], &deeds.collect::<Vec<_>>())
+}
+
+#[test]
+fn a_change_that_an_earlier_undo_took_back_is_not_left() {
+    let note = path("/a");
+    let mut agents = in_turn(&note);
+    // What the other agent changed in between stays at first, and is named.
+    assert_eq!(agents.undo(1).left.len(), 1);
+    assert_eq!(agents.undo(0).left.len(), 1);
+    for agent in [1, 0] {
+        let plan = agents.undo(agent);
+        assert_eq!((plan.steps.len(), plan.left), (1, vec![]));
+    }
+    for agent in [1, 0, 0, 1] {
+        let plan = agents.undo(agent);
+        assert_eq!((plan.steps, plan.left), (vec![], vec![]));
+    }
+    assert_eq!(agents.world.disk.get(&note), Some(&hash(1)));
+    // What a person does with the file afterwards has nothing to do with either agent.
+    for version in [Some(hash(9)), None] {
+        agents.world.disk.remove(&note);
+        agents.world.disk.extend(version.map(|version| (note.clone(), version)));
+        for agent in [0, 1] {
+            let plan = agents.undo(agent);
+            assert_eq!((plan.steps, plan.left), (vec![], vec![]));
+        }
+    }
+}
+
+#[test]
+fn an_undo_of_both_agents_took_back_the_changes_of_each() {
+    let note = path("/a");
+    let mut agents = in_turn(&note);
+    let all = agents.world.changes[1..].to_vec();
+    agents.world.undo_again(&all, agents.undone);
+    for agent in [0, 1] {
+        let plan = agents.undo(agent);
+        assert_eq!((plan.steps, plan.left), (vec![], vec![]));
+    }
+}
+
+#[test]
+fn a_change_whose_undo_was_taken_back_is_left_if_somebody_changed_its_file_since() {
+    for is_move in [false, true] {
+        let mut world = Recorded::default();
+        world.write(&path("/a"), hash(1));
+        let from = world.changes.len();
+        let place = if is_move { path("/b") } else { path("/a") };
+        match is_move {
+            true => world.rename(&path("/a"), &place),
+            false => world.write(&place, hash(2)),
+        }
+        let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+        assert_eq!(world.undo_again(&changes, undone).left, []);
+        let (undo, redone) = (world.changes[undone..].to_vec(), world.changes.len());
+        assert_eq!(world.undo_again(&undo, redone).left, []);
+        world.disk.insert(place.clone(), hash(9));
+        let (steps, left) = shown(&world.undo_again(&changes, undone));
+        assert_eq!((steps.len(), left), (0, vec![format!("{place}: ChangedSince")]));
+    }
+}
