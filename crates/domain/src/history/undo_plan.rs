@@ -136,7 +136,7 @@ impl LeftChange {
 }
 
 /// Why a change is not taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeftReason {
     /// The file is another version than the change made.
     ChangedSince,
@@ -188,7 +188,7 @@ impl LeftReason {
 pub struct UndoPlan {
     /// The steps in the order in which they must be made.
     pub steps: Vec<UndoStep>,
-    /// The changes that are left. A file that cannot be given back is named once.
+    /// The changes that are left. A file is named once for each reason.
     pub left: Vec<LeftChange>,
 }
 

@@ -37,6 +37,9 @@ pub fn undo_plan_again(
     let mut plan = planned(&kept, facts).plan;
     plan.left.extend(left);
     leave_out_what_is_taken_back(&mut plan, changes, undone);
+    // Several changes of one file are left for one reason.
+    let mut named = BTreeSet::new();
+    plan.left.retain(|left| named.insert((left.path.clone(), left.to.clone(), left.why)));
     plan
 }
 

@@ -150,3 +150,14 @@ fn a_change_whose_undo_was_taken_back_is_left_if_somebody_changed_its_file_since
         assert_eq!((steps.len(), left), (0, vec![format!("{place}: ChangedSince")]));
     }
 }
+
+#[test]
+fn a_file_with_many_changes_is_left_once() {
+    let mut world = Recorded::default();
+    world.write(&path("/a"), hash(1));
+    let from = world.changes.len();
+    (2..9).for_each(|version| world.write(&path("/a"), hash(version)));
+    world.disk.insert(path("/a"), hash(99));
+    let (_, left) = shown(&undo_after(&mut world, from));
+    assert_eq!(left, ["/a: ChangedSince"]);
+}
