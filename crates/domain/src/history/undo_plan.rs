@@ -349,8 +349,11 @@ impl Planner<'_> {
         match (there, here) {
             (Some(version), None) if Some(version) == change.after => {
                 // The move is a step of its own, so what was planned for the files comes before.
-                self.settle(to);
                 self.settle(&change.path);
+                if self.lacks_wanted(to) {
+                    return self.move_back_as_it_is(change, to, version);
+                }
+                self.settle(to);
                 let left = self.file(to, change.number).made != Some(version);
                 let why = match left {
                     true => Some(LeftReason::NotKept),
@@ -360,16 +363,7 @@ impl Planner<'_> {
                     let place = matches!(why, LeftReason::Blocked(_)).then_some(&change.path);
                     return self.leave_at((to, place), change.number, why);
                 }
-                let step = UndoStep::MoveBack {
-                    path: to.clone(),
-                    from: version,
-                    to: change.path.clone(),
-                    before: change.number,
-                };
-                self.make_folders(&change.path);
-                self.plan.steps.push(step);
-                self.set(to, None, change.number);
-                self.set(&change.path, Some(version), change.number);
+                self.add_move_back(change, to, version);
             }
             // The move was taken back before, or never made after it was recorded.
             (_, Some(version)) if Some(version) == change.before && there != change.after => {}
@@ -391,6 +385,45 @@ impl Planner<'_> {
             }
             _ => self.leave(change.number, to, LeftReason::ChangedSince),
         }
+    }
+
+    fn add_move_back(&mut self, change: &PastChange, to: &SpacePath, from: ContentHash) {
+        let step = UndoStep::MoveBack {
+            path: to.clone(),
+            from,
+            to: change.path.clone(),
+            before: change.number,
+        };
+        self.make_folders(&change.path);
+        self.plan.steps.push(step);
+        self.set(to, None, change.number);
+        self.set(&change.path, Some(from), change.number);
+    }
+
+    /// Takes a move back of a file whose version at the time of the move the history lacks. The
+    /// file moves as it is by now, if it is there, and a version of before the move may come back.
+    fn move_back_as_it_is(&mut self, change: &PastChange, to: &SpacePath, version: ContentHash) {
+        if let Some(from) = self.file(to, change.number).made {
+            if let Some(obstacle) = self.obstacle(&change.path) {
+                let place = (to, Some(&change.path));
+                return self.leave_at(place, change.number, LeftReason::Blocked(obstacle));
+            }
+            self.add_move_back(change, to, from);
+        }
+        self.file(to, change.number).wanted = None;
+        let file = self.file(&change.path, change.number);
+        (file.wanted, file.before) = (Some(version), change.number);
+    }
+
+    /// Whether the history lacks the version that a file is to become.
+    fn lacks_wanted(&mut self, path: &SpacePath) -> bool {
+        let Some(Planned { made: from, wanted: Some(to), before, .. }) =
+            self.files.get(path).copied()
+        else {
+            return false;
+        };
+        let step = UndoStep::Restore { path: path.clone(), from, to, before };
+        from != Some(to) && self.facts.lacks(&step).is_some()
     }
 
     fn set(&mut self, path: &SpacePath, version: Option<ContentHash>, before: ChangeNumber) {

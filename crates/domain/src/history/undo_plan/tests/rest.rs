@@ -161,3 +161,29 @@ fn a_file_with_many_changes_is_left_once() {
     let (_, left) = shown(&undo_after(&mut world, from));
     assert_eq!(left, ["/a: ChangedSince"]);
 }
+
+#[test]
+fn an_undo_needs_no_version_between_what_is_there_and_what_is_wanted() {
+    for is_removed in [false, true] {
+        let mut world = Recorded::default();
+        world.write(&path("/a"), hash(1));
+        let first = world.disk.clone();
+        let from = world.changes.len();
+        world.write(&path("/a"), hash(2));
+        world.rename(&path("/a"), &path("/b"));
+        world.write(&path("/b"), hash(3));
+        world.rename(&path("/b"), &path("/a"));
+        world.write(&path("/a"), hash(4));
+        world.rename(&path("/a"), &path("/b"));
+        if is_removed {
+            world.remove(&path("/b"));
+        }
+        world.lacking = vec![hash(2), hash(3)];
+        let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+        let plan = world.undo_again(&changes, undone);
+        assert_eq!(plan.left, [], "{plan:#?}");
+        assert_eq!(world.disk, first);
+        let again = world.undo_again(&changes, undone);
+        assert_eq!((again.steps, again.left), (vec![], vec![]));
+    }
+}
