@@ -7,8 +7,8 @@
 //! without it: a folder or a link at the path of a file, or a version that is not in the history.
 //!
 //! A step may make folders that only an earlier state needs. The plan removes each of them once it
-//! is empty and in the way of a file, or at the end. `again` plans an undo that was made in part
-//! before.
+//! is in the way of a file and nothing in it is wanted, or at the end. `again` plans an undo that
+//! was made in part before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -136,7 +136,7 @@ impl LeftChange {
 }
 
 /// Why a change is not taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeftReason {
     /// The file is another version than the change made.
     ChangedSince,
@@ -188,7 +188,7 @@ impl LeftReason {
 pub struct UndoPlan {
     /// The steps in the order in which they must be made.
     pub steps: Vec<UndoStep>,
-    /// The changes that are left. A file that cannot be given back is named once.
+    /// The changes that are left. A file is named once for each reason.
     pub left: Vec<LeftChange>,
 }
 
@@ -349,8 +349,11 @@ impl Planner<'_> {
         match (there, here) {
             (Some(version), None) if Some(version) == change.after => {
                 // The move is a step of its own, so what was planned for the files comes before.
-                self.settle(to);
                 self.settle(&change.path);
+                if self.lacks_wanted(to) {
+                    return self.move_back_as_it_is(change, to, version);
+                }
+                self.settle(to);
                 let left = self.file(to, change.number).made != Some(version);
                 let why = match left {
                     true => Some(LeftReason::NotKept),
@@ -360,16 +363,7 @@ impl Planner<'_> {
                     let place = matches!(why, LeftReason::Blocked(_)).then_some(&change.path);
                     return self.leave_at((to, place), change.number, why);
                 }
-                let step = UndoStep::MoveBack {
-                    path: to.clone(),
-                    from: version,
-                    to: change.path.clone(),
-                    before: change.number,
-                };
-                self.make_folders(&change.path);
-                self.plan.steps.push(step);
-                self.set(to, None, change.number);
-                self.set(&change.path, Some(version), change.number);
+                self.add_move_back(change, to, version);
             }
             // The move was taken back before, or never made after it was recorded.
             (_, Some(version)) if Some(version) == change.before && there != change.after => {}
@@ -393,13 +387,53 @@ impl Planner<'_> {
         }
     }
 
+    fn add_move_back(&mut self, change: &PastChange, to: &SpacePath, from: ContentHash) {
+        let step = UndoStep::MoveBack {
+            path: to.clone(),
+            from,
+            to: change.path.clone(),
+            before: change.number,
+        };
+        self.make_folders(&change.path);
+        self.plan.steps.push(step);
+        self.set(to, None, change.number);
+        self.set(&change.path, Some(from), change.number);
+    }
+
+    /// Takes a move back of a file whose version at the time of the move the history lacks. The
+    /// file moves as it is by now, if it is there, and a version of before the move may come back.
+    fn move_back_as_it_is(&mut self, change: &PastChange, to: &SpacePath, version: ContentHash) {
+        if let Some(from) = self.file(to, change.number).made {
+            if let Some(obstacle) = self.obstacle(&change.path) {
+                let place = (to, Some(&change.path));
+                return self.leave_at(place, change.number, LeftReason::Blocked(obstacle));
+            }
+            self.add_move_back(change, to, from);
+        }
+        self.file(to, change.number).wanted = None;
+        let file = self.file(&change.path, change.number);
+        (file.wanted, file.before) = (Some(version), change.number);
+    }
+
+    /// Whether the history lacks the version that a file is to become.
+    fn lacks_wanted(&mut self, path: &SpacePath) -> bool {
+        let Some(Planned { made: from, wanted: Some(to), before, .. }) =
+            self.files.get(path).copied()
+        else {
+            return false;
+        };
+        let step = UndoStep::Restore { path: path.clone(), from, to, before };
+        from != Some(to) && self.facts.lacks(&step).is_some()
+    }
+
     fn set(&mut self, path: &SpacePath, version: Option<ContentHash>, before: ChangeNumber) {
         let file = self.file(path, before);
         (file.made, file.wanted, file.before) = (version, version, before);
     }
 
     /// Returns what will keep a file from a path after the steps so far. A file above that is not
-    /// wanted any more goes here, and so does an empty folder that a step made.
+    /// wanted any more goes here, and so does a folder that a step made and nothing in which is
+    /// wanted.
     fn obstacle(&mut self, path: &SpacePath) -> Option<Obstacle> {
         let at_first = self.files.get(path)?.at_first;
         let mut was_above = false;
@@ -414,13 +448,12 @@ impl Planner<'_> {
             was_above |= matches!(above.at_first, PathNow::File(_));
         }
         match at_first {
-            PathNow::Blocked(Obstacle::FileAbove) if was_above => None,
-            PathNow::Blocked(obstacle) => Some(obstacle),
-            PathNow::File(_) | PathNow::Nothing if self.folders.contains(path) => {
-                (!self.remove_folder(path)).then_some(Obstacle::NotAFile)
-            }
-            PathNow::File(_) | PathNow::Nothing => None,
+            PathNow::Blocked(Obstacle::FileAbove) if was_above => {}
+            PathNow::Blocked(obstacle) => return Some(obstacle),
+            PathNow::File(_) | PathNow::Nothing => {}
         }
+        let is_in_the_way = self.folders.contains(path) && !self.remove_folder(path);
+        is_in_the_way.then_some(Obstacle::NotAFile)
     }
 
     /// Notes the folders that a step makes for a file at a path.
@@ -437,11 +470,17 @@ impl Planner<'_> {
         }
     }
 
-    /// Adds the steps that remove a folder that a step made, and the folders in it. Returns `false`
-    /// if a file is in it.
+    /// Adds the steps that remove a folder that a step made, and all that is in it. Returns `false`
+    /// if a file in it is wanted.
     fn remove_folder(&mut self, folder: &SpacePath) -> bool {
-        if below(&self.files, folder).any(|(_, file)| file.made.is_some()) {
+        let files = below(&self.files, folder).filter(|(_, file)| file.made.is_some());
+        let (files, are_wanted): (Vec<SpacePath>, Vec<bool>) =
+            files.map(|(path, file)| (path.clone(), file.wanted.is_some())).unzip();
+        if are_wanted.contains(&true) {
             return false;
+        }
+        for path in files {
+            self.settle(&path);
         }
         let inner = self.folders.iter().rev().filter(|inner| folder.covers(inner));
         let gone: Vec<SpacePath> = inner.cloned().collect();

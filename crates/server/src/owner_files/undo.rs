@@ -73,14 +73,11 @@ impl PlannedUndo {
         lacking: &'a [SpacePath],
         failed: &'a [FailedStep<'_>],
     ) -> Vec<Shortfall<'a>> {
-        let mut named = BTreeSet::new();
-        let left = self.plan.left.iter();
-        // Several changes of one file are left for one reason.
-        let left = left.filter(|left| named.insert((&left.path, left.text())));
         let lacking = (!lacking.is_empty()).then_some(Shortfall::NotKept(lacking));
         let failed = failed.iter().map(|(step, why)| Shortfall::Failed(step, why));
         let unrecorded = self.unrecorded.iter().map(Shortfall::Unrecorded);
-        left.map(Shortfall::Left).chain(unrecorded).chain(lacking).chain(failed).collect()
+        let left = self.plan.left.iter().map(Shortfall::Left);
+        left.chain(unrecorded).chain(lacking).chain(failed).collect()
     }
 }
 

@@ -36,7 +36,80 @@ pub fn undo_plan_again(
     kept.sort_by_key(|change| change.number);
     let mut plan = planned(&kept, facts).plan;
     plan.left.extend(left);
+    leave_out_what_is_taken_back(&mut plan, changes, undone);
+    // Several changes of one file are left for one reason.
+    let mut named = BTreeSet::new();
+    plan.left.retain(|left| named.insert((left.path.clone(), left.to.clone(), left.why)));
     plan
+}
+
+/// Leaves out what somebody changed since of a file whose change is taken back already. Nothing of
+/// it is to be done, whatever became of the file later.
+fn leave_out_what_is_taken_back(
+    plan: &mut UndoPlan,
+    changes: &[PastChange],
+    undone: &[PastChange],
+) {
+    let asked: BTreeMap<_, _> = changes.iter().map(|change| (change.number, change)).collect();
+    let taken_back = TakenBack::by(undone);
+    plan.left.retain(|left| {
+        // A change that an undo made is not to be taken back itself.
+        let is_asked = asked.get(&left.number).is_some_and(|change| !taken_back.has(change));
+        is_asked || !left.why.is_somebodys()
+    });
+}
+
+/// Which changes undos took back. An undo may be taken back, too, and then it took nothing back.
+#[derive(Default)]
+struct TakenBack<'u> {
+    /// The undos that changed a file where it is, by its path, in the order of their numbers.
+    in_place: BTreeMap<&'u SpacePath, Vec<&'u PastChange>>,
+    /// The undos that moved a file, by the move that each took back.
+    moves: BTreeMap<ChangeNumber, Vec<ChangeNumber>>,
+}
+
+impl<'u> TakenBack<'u> {
+    fn by(undone: &'u [PastChange]) -> Self {
+        let mut taken_back = Self::default();
+        for undo in undone {
+            match (undo.kind, undo.takes_back) {
+                (PastChangeKind::Moved, Some(first)) => {
+                    taken_back.moves.entry(first).or_default().push(undo.number);
+                }
+                _ => taken_back.in_place.entry(&undo.path).or_default().push(undo),
+            }
+        }
+        taken_back
+    }
+
+    fn has(&self, change: &PastChange) -> bool {
+        match change.kind {
+            PastChangeKind::Moved => self.has_move(change.number),
+            _ => self.has_in_place(change),
+        }
+    }
+
+    fn has_move(&self, number: ChangeNumber) -> bool {
+        self.moves.get(&number).is_some_and(|undos| undos.iter().any(|undo| !self.has_move(*undo)))
+    }
+
+    /// After an undo a file is what it was before the first change that the undo took back.
+    fn has_in_place(&self, change: &PastChange) -> bool {
+        let mut until = None;
+        for undo in self.in_place.get(&change.path).into_iter().flatten().rev() {
+            if undo.number <= change.number {
+                break;
+            }
+            if until.is_some_and(|until| undo.number >= until) {
+                continue;
+            }
+            match undo.takes_back {
+                Some(first) if first <= change.number => return true,
+                first => until = first,
+            }
+        }
+        false
+    }
 }
 
 /// Returns those of the changes that undos made that took back some of `changes`, or an undo of

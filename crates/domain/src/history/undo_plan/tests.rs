@@ -9,6 +9,8 @@ use super::again::{undo_plan_again, undos_of};
 use super::*;
 use crate::records::instant::Instant;
 
+mod rest;
+
 type Disk = BTreeMap<SpacePath, ContentHash>;
 
 fn path(name: &str) -> SpacePath {
@@ -67,6 +69,8 @@ enum Deed {
     Write(SpacePath, u8),
     Remove(SpacePath),
     Move(SpacePath, SpacePath),
+    /// Moves all files in a folder, and removes the folder.
+    MoveFolder(SpacePath, SpacePath),
     /// Removes a folder if it is empty. No history records that.
     RemoveFolder(SpacePath),
 }
@@ -146,11 +150,26 @@ impl Recorded {
         }
     }
 
+    fn move_folder(&mut self, folder: &SpacePath, to: &SpacePath) {
+        if folder.covers(to) || self.disk.contains_key(to) || !self.can_hold(to) {
+            return;
+        }
+        let files: Vec<SpacePath> = self.disk.keys().cloned().collect();
+        for file in files {
+            let Some(name) = file.as_str().strip_prefix(&format!("{folder}/")) else { continue };
+            self.rename(&file, &path(&format!("{to}/{name}")));
+        }
+        for inner in self.folders.clone().iter().rev().filter(|inner| folder.covers(inner)) {
+            self.remove_folder(inner);
+        }
+    }
+
     fn act(&mut self, deed: &Deed) {
         match deed {
             Deed::Write(path, version) => self.write(path, hash(*version)),
             Deed::Remove(path) => self.remove(path),
             Deed::Move(path, to) => self.rename(path, to),
+            Deed::MoveFolder(folder, to) => self.move_folder(folder, to),
             Deed::RemoveFolder(path) => {
                 self.remove_folder(path);
             }
@@ -210,7 +229,8 @@ fn deeds_at(names: &[&'static str]) -> impl Strategy<Value = Vec<Deed>> + use<> 
     let name = prop::sample::select(names.to_vec()).prop_map(path);
     let folder = prop::sample::select(vec!["/n", "/n/a", "/m", "/d"]).prop_map(path);
     let deed = prop_oneof![
-        2 => folder.prop_map(Deed::RemoveFolder),
+        2 => folder.clone().prop_map(Deed::RemoveFolder),
+        1 => (folder.clone(), folder).prop_map(|(folder, to)| Deed::MoveFolder(folder, to)),
         4 => (name.clone(), 0_u8..5).prop_map(|(path, version)| Deed::Write(path, version)),
         1 => name.clone().prop_map(Deed::Remove),
         2 => (name.clone(), name).prop_map(|(path, to)| Deed::Move(path, to)),
@@ -549,11 +569,11 @@ fn a_version_that_the_history_lacks_leaves_its_file_and_nothing_else() {
     world.lacking = vec![hash(2), hash(7)];
     let plan = world.plan(&world.changes[from..]);
     let (steps, left) = shown(&plan);
-    // The move of a file goes back only with the content that it had when it was moved.
-    assert_eq!(steps, ["restore /c"]);
-    assert_eq!(left, ["/m: NotKept", "/a: GoneSince", "/b: NotKept"]);
+    // The version that the file had when it was moved is not needed.
+    assert_eq!(steps, ["move /m to /a", "restore /a", "restore /c"]);
+    assert_eq!(left, ["/b: NotKept"]);
     world.carry_out(&plan);
-    assert_eq!((world.disk[&path("/m")], world.disk[&path("/c")]), (hash(8), hash(3)));
+    assert_eq!((world.disk[&path("/a")], world.disk[&path("/c")]), (hash(1), hash(3)));
 }
 
 #[test]
@@ -655,7 +675,7 @@ impl TwoAgents {
 
     /// Takes back what one agent did. Panics if a file that the plan changes is not a version that
     /// this agent made, or an undo of this agent's changes.
-    fn undo(&mut self, agent: usize) {
+    fn undo(&mut self, agent: usize) -> UndoPlan {
         let changes = self.changes[agent].clone();
         let undone = self.world.changes[self.undone..].to_vec();
         let own = [changes.clone(), undos_of(&changes, &undone)].concat();
@@ -667,11 +687,12 @@ impl TwoAgents {
             })
         };
         let disk = self.world.disk.clone();
-        self.world.undo_again(&changes, self.undone);
+        let plan = self.world.undo_again(&changes, self.undone);
         for (path, version) in &disk {
             let is_kept = self.world.disk.get(path) == Some(version);
             assert!(is_kept || made(path, Some(*version)), "{path} was of somebody else");
         }
+        plan
     }
 }
 

@@ -1,0 +1,189 @@
+//! Laws of what an undo leaves: nothing for a folder that only the undo made, nothing that is taken
+//! back already, and each file once.
+
+use super::*;
+
+/// Takes all changes after `from` back, and returns the plan.
+fn undo_after(world: &mut Recorded, from: usize) -> UndoPlan {
+    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+    world.undo_again(&changes, undone)
+}
+
+#[test]
+fn a_file_comes_back_although_the_undo_itself_makes_a_folder_at_its_path() {
+    let mut world = Recorded::default();
+    world.write(&path("/n"), hash(1));
+    let first = world.disk.clone();
+    let from = world.changes.len();
+    world.remove(&path("/n"));
+    world.write(&path("/n/a"), hash(2));
+    world.act(&Deed::MoveFolder(path("/n"), path("/z")));
+    let plan = undo_after(&mut world, from);
+    let steps = ["move /z/a to /n/a", "remove /n/a", "remove folder /n", "restore /n"];
+    assert_eq!(shown(&plan), (steps.map(str::to_owned).to_vec(), vec![]));
+    assert_eq!(world.disk, first);
+}
+
+#[test]
+fn a_file_that_an_earlier_undo_left_comes_back_once_its_path_is_free() {
+    let mut world = Recorded::default();
+    world.write(&path("/n"), hash(1));
+    let first = world.disk.clone();
+    let from = world.changes.len();
+    world.remove(&path("/n"));
+    world.write(&path("/n/a"), hash(2));
+    world.act(&Deed::MoveFolder(path("/n"), path("/z")));
+    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+    // The earlier undo goes back to the folder, and leaves the file.
+    world.takes_back = Some(changes[2].number);
+    world.rename(&path("/z/a"), &path("/n/a"));
+    world.takes_back = Some(changes[1].number);
+    world.remove(&path("/n/a"));
+    world.remove_empty_folders();
+    let plan = world.undo_again(&changes, undone);
+    assert_eq!(plan.left, []);
+    assert_eq!(world.disk, first);
+}
+
+#[test]
+fn what_is_below_the_path_of_a_file_goes_before_the_file_comes_back() {
+    let mut world = Recorded::default();
+    world.write(&path("/n/a"), hash(1));
+    let first = world.disk.clone();
+    let from = world.changes.len();
+    world.remove(&path("/n/a"));
+    world.write(&path("/n/a/l"), hash(2));
+    world.act(&Deed::MoveFolder(path("/n"), path("/l/n/b")));
+    world.remove(&path("/l/n/b/a/l"));
+    world.remove_empty_folders();
+    world.write(&path("/n"), hash(3));
+    // Carrying the plan out panics if a folder has the path of a file.
+    let plan = undo_after(&mut world, from);
+    assert_eq!(plan.left, [], "{plan:#?}");
+    assert_eq!(world.disk, first);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+    #[test]
+    fn a_plan_names_a_folder_as_an_obstacle_only_if_it_was_there_before_the_undo(
+        before in nested_deeds(),
+        done in nested_deeds(),
+    ) {
+        let mut world = Recorded::default();
+        before.iter().for_each(|deed| world.act(deed));
+        let from = world.changes.len();
+        done.iter().for_each(|deed| world.act(deed));
+        let folders = world.folders.clone();
+        let plan = undo_after(&mut world, from);
+        for left in &plan.left {
+            let place = left.to.as_ref().unwrap_or(&left.path);
+            let is_folder = left.why == LeftReason::Blocked(Obstacle::NotAFile);
+            prop_assert!(!is_folder || folders.contains(place), "{:#?}", plan);
+        }
+    }
+}
+
+/// Two agents change a note in turn: the first one makes versions 2 and 4, the other one 3 and 5.
+fn in_turn(note: &SpacePath) -> TwoAgents {
+    let deeds = [0, 1, 0, 1].into_iter().zip(2..);
+    let deeds = deeds.map(|(agent, version)| (agent, Deed::Write(note.clone(), version)));
+    TwoAgents::after(&[Deed::Write(note.clone(), 1)], &deeds.collect::<Vec<_>>())
+}
+
+#[test]
+fn a_change_that_an_earlier_undo_took_back_is_not_left() {
+    let note = path("/a");
+    let mut agents = in_turn(&note);
+    // What the other agent changed in between stays at first, and is named.
+    assert_eq!(agents.undo(1).left.len(), 1);
+    assert_eq!(agents.undo(0).left.len(), 1);
+    for agent in [1, 0] {
+        let plan = agents.undo(agent);
+        assert_eq!((plan.steps.len(), plan.left), (1, vec![]));
+    }
+    for agent in [1, 0, 0, 1] {
+        let plan = agents.undo(agent);
+        assert_eq!((plan.steps, plan.left), (vec![], vec![]));
+    }
+    assert_eq!(agents.world.disk.get(&note), Some(&hash(1)));
+    // What a person does with the file afterwards has nothing to do with either agent.
+    for version in [Some(hash(9)), None] {
+        agents.world.disk.remove(&note);
+        agents.world.disk.extend(version.map(|version| (note.clone(), version)));
+        for agent in [0, 1] {
+            let plan = agents.undo(agent);
+            assert_eq!((plan.steps, plan.left), (vec![], vec![]));
+        }
+    }
+}
+
+#[test]
+fn an_undo_of_both_agents_took_back_the_changes_of_each() {
+    let note = path("/a");
+    let mut agents = in_turn(&note);
+    let all = agents.world.changes[1..].to_vec();
+    agents.world.undo_again(&all, agents.undone);
+    for agent in [0, 1] {
+        let plan = agents.undo(agent);
+        assert_eq!((plan.steps, plan.left), (vec![], vec![]));
+    }
+}
+
+#[test]
+fn a_change_whose_undo_was_taken_back_is_left_if_somebody_changed_its_file_since() {
+    for is_move in [false, true] {
+        let mut world = Recorded::default();
+        world.write(&path("/a"), hash(1));
+        let from = world.changes.len();
+        let place = if is_move { path("/b") } else { path("/a") };
+        match is_move {
+            true => world.rename(&path("/a"), &place),
+            false => world.write(&place, hash(2)),
+        }
+        let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+        assert_eq!(world.undo_again(&changes, undone).left, []);
+        let (undo, redone) = (world.changes[undone..].to_vec(), world.changes.len());
+        assert_eq!(world.undo_again(&undo, redone).left, []);
+        world.disk.insert(place.clone(), hash(9));
+        let (steps, left) = shown(&world.undo_again(&changes, undone));
+        assert_eq!((steps.len(), left), (0, vec![format!("{place}: ChangedSince")]));
+    }
+}
+
+#[test]
+fn a_file_with_many_changes_is_left_once() {
+    let mut world = Recorded::default();
+    world.write(&path("/a"), hash(1));
+    let from = world.changes.len();
+    (2..9).for_each(|version| world.write(&path("/a"), hash(version)));
+    world.disk.insert(path("/a"), hash(99));
+    let (_, left) = shown(&undo_after(&mut world, from));
+    assert_eq!(left, ["/a: ChangedSince"]);
+}
+
+#[test]
+fn an_undo_needs_no_version_between_what_is_there_and_what_is_wanted() {
+    for is_removed in [false, true] {
+        let mut world = Recorded::default();
+        world.write(&path("/a"), hash(1));
+        let first = world.disk.clone();
+        let from = world.changes.len();
+        world.write(&path("/a"), hash(2));
+        world.rename(&path("/a"), &path("/b"));
+        world.write(&path("/b"), hash(3));
+        world.rename(&path("/b"), &path("/a"));
+        world.write(&path("/a"), hash(4));
+        world.rename(&path("/a"), &path("/b"));
+        if is_removed {
+            world.remove(&path("/b"));
+        }
+        world.lacking = vec![hash(2), hash(3)];
+        let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+        let plan = world.undo_again(&changes, undone);
+        assert_eq!(plan.left, [], "{plan:#?}");
+        assert_eq!(world.disk, first);
+        let again = world.undo_again(&changes, undone);
+        assert_eq!((again.steps, again.left), (vec![], vec![]));
+    }
+}
