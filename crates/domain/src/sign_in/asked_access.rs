@@ -181,7 +181,7 @@ pub fn narrow(line: &Scope, verb: Verb, folder: &SpacePath) -> Option<Scope> {
 pub struct LeftRights<'a> {
     /// What the new token may do in the chosen folder.
     pub verb: Verb,
-    /// The chosen folder.
+    /// The folder that the person chose.
     pub folder: &'a SpacePath,
     /// The rights of the old token that stay as they are.
     pub kept: Vec<Scope>,

@@ -340,9 +340,10 @@ impl McpEndpoint {
         }
         let session = self.enter_session(&parts.headers, &requester.owner)?;
         let is_delete = parts.method == Method::DELETE;
-        let open = session.as_deref().filter(|_| parts.method == Method::GET).map(|session| {
-            self.subscriptions.stream_opened(session, &requester.caller.principal)
-        });
+        let open = session
+            .as_deref()
+            .filter(|_| parts.method == Method::GET)
+            .map(|session| self.subscriptions.stream_opened(session, &requester.caller.principal));
         let again = session.as_deref().filter(|_| parts.method == Method::GET);
         let request = Request::from_parts(parts, Bytes::new());
         let mut response = self.streamable.answer(request, again).await;

@@ -7,10 +7,10 @@
 //! Server".
 //! A request that was not answered when its session ended gets an error (`unanswered`).
 //!
-//! The SDK keeps the last notifications of a session and begins each stream with them, whoever opens
-//! it. A caller with fewer rights would see which addresses another one watched, and a client would
-//! be told again what it was told. So a stream begins with none of those that were sent before
-//! (`SentEvents`).
+//! The SDK keeps the last notifications of a session, and begins each stream with them, whoever
+//! opens it. A caller with fewer rights would see which addresses another one watched, and a client
+//! would be told again what it was told. So a stream begins with none of those that were sent
+//! before (`SentEvents`).
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;

@@ -158,6 +158,7 @@ mod tests {
         let page = SignInView::default().markup().into_string();
         assert_eq!(page.matches("<form").count(), 1, "{page}");
         let all = SignInView {
+            is_password_set: true,
             return_to: Some("/consent?id=\"><script>"),
             problem: Some("<b>"),
             code: None,

@@ -96,3 +96,62 @@ fn changes_that_no_history_has_are_named_whoever_the_undo_is_about() {
     let said = String::from_utf8(stage.stile(&other).stderr).unwrap();
     assert!(said.contains("the history has no such change"), "{said}");
 }
+
+#[test]
+fn an_undo_that_needs_a_folder_at_the_path_of_a_file_gives_the_file_back() {
+    let stage = Stage::new(&[]);
+    stage.put("n.md", "one\n");
+    let mut agent = stage.client("cursor");
+    agent.tool("file.remove", json!({ "path": "/n.md", "hash": hash("one\n") })).unwrap();
+    agent.tool("file.create", json!({ "path": "/n.md/a", "content": "new\n" })).unwrap();
+    let list = json!({ "path": "/n.md", "tree_hash": true });
+    let tree_hash = agent.tool("file.list", list).unwrap()["tree_hash"].clone();
+    let moving = json!({ "path": "/n.md", "hash": tree_hash, "to": "/z" });
+    agent.tool("folder.move", moving).unwrap();
+    stage.owner(&[&UNDO[..], &["--yes"]].concat());
+    assert_eq!(stage.text("n.md").as_deref(), Some("one\n"));
+    assert!(!stage.rig.root.join("z").exists());
+    assert!(stage.owner(&UNDO).ends_with("Nothing is to be done.\n"));
+}
+
+#[test]
+fn undos_of_two_clients_that_changed_a_file_in_turn_end_with_nothing_left() {
+    let stage = Stage::new(&[]);
+    stage.put("f.md", "1\n");
+    let mut clients = [stage.client("cursor"), stage.client("codex")];
+    for (at, client) in [0, 1, 0, 1].into_iter().enumerate() {
+        let (old, new) = ((at + 1).to_string(), (at + 2).to_string());
+        replace(&mut clients[client], "/f.md", &old, &new);
+    }
+    let undo = |client| ["undo", "--client", client, "--since", "1h", "--yes"];
+    for client in ["codex", "cursor"] {
+        assert_eq!(stage.stile(&undo(client)).status.code(), Some(1), "an older change is left");
+    }
+    for client in ["codex", "cursor"] {
+        stage.owner(&undo(client));
+    }
+    assert_eq!(stage.text("f.md").as_deref(), Some("1\n"));
+    for client in ["codex", "cursor"] {
+        assert!(stage.owner(&undo(client)).ends_with("Nothing is to be done.\n"));
+    }
+}
+
+#[test]
+fn an_undo_gives_a_file_back_although_the_history_lacks_versions_in_between() {
+    let stage = Stage::new(&["--history-bytes", "1MiB"]);
+    stage.put("n.md", "precious\n");
+    let mut agent = stage.client("cursor");
+    let mut text = "precious\n".to_owned();
+    let (mut path, mut to) = ("/n.md", "/n2.md");
+    for round in 0..8 {
+        // Random digits, so that the history cannot make them small.
+        let more: String = (0..3200).map(|line| hash(&format!("{round} {line}")) + "\n").collect();
+        let append = json!({ "path": path, "hash": hash(&text), "content": more });
+        agent.tool("text.append", append).unwrap();
+        text.push_str(&more);
+        agent.tool("file.move", json!({ "path": path, "hash": hash(&text), "to": to })).unwrap();
+        (path, to) = (to, path);
+    }
+    stage.stile(&[&UNDO[..], &["--yes"]].concat());
+    assert_eq!(stage.text("n.md").as_deref(), Some("precious\n"));
+}

@@ -83,18 +83,17 @@ const KNOWN_NAMES: &[(&str, &str)] = &[
 ];
 
 /// Returns the media type of a file: of text as its name tells, so that the file has one type as a
-/// resource and here, and of all else as its first bytes tell.
+/// resource and here, and of all else as its first bytes tell. A picture or a sound is never text.
 fn media_type(path: &SpacePath, file: &FileBytes) -> &'static str {
-    if file.is_text {
-        return media_type::of_text(path);
-    }
-    match infer::get(&file.head) {
-        Some(kind) => {
-            let found = kind.mime_type();
-            let known = KNOWN_NAMES.iter().find(|(name, _)| *name == found);
-            known.map_or(found, |(_, known)| known)
-        }
-        None => "application/octet-stream",
+    let found = infer::get(&file.head).map(|kind| {
+        let found = kind.mime_type();
+        let known = KNOWN_NAMES.iter().find(|(name, _)| *name == found);
+        known.map_or(found, |(_, known)| *known)
+    });
+    match found {
+        Some(found) if !file.is_text || media_kind(found).is_some() => found,
+        _ if file.is_text => media_type::of_text(path),
+        _ => "application/octet-stream",
     }
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 use stile_domain::error::Refusal;
+use stile_domain::file_uri;
 use stile_domain::journal::CallTrace;
 use stile_domain::listing::{
     self, BadListUri, BadUriPath, EntryKind, ListEntry, ListPosition, ListRequest,
@@ -14,7 +15,7 @@ use stile_domain::scope::Verb;
 use stile_domain::tool_name::ShownTools;
 use stile_store::space::{Watch, WatchRefused};
 
-use super::{SpaceTools, file_resource};
+use super::SpaceTools;
 use crate::refusal::failure;
 use crate::tool::{Denial, ToolError as _};
 use crate::toolset::{
@@ -208,7 +209,7 @@ impl SpaceTools {
         let trace = CallTrace::of_file(&path, None);
         // A file is watched by whom it may be read, and a name that is guarded is read by nobody.
         let guarded = Some(principal.scopes())
-            .filter(|_| file_resource::is_file_uri(uri))
+            .filter(|_| uri.starts_with(file_uri::SCHEME))
             .and_then(|scopes| scopes.guarded(Verb::Read, &path));
         let permit = principal.gate().permit::<List>(&path).and_then(|permit| match guarded {
             Some(guarded) => Err(Refusal::Guarded { path: path.clone(), guarded }),
