@@ -170,7 +170,8 @@ pub(super) async fn read_part(
     }
     let media_type = media_type(&path, &file);
     // A drawing in SVG is text, and no model takes it for a picture.
-    let may_be_shown = is_whole && !file.is_text && file.bytes.len() as u64 == file.size_bytes;
+    let is_drawing = media_type.ends_with("+xml");
+    let may_be_shown = is_whole && !is_drawing && file.bytes.len() as u64 == file.size_bytes;
     let kind = media_kind(media_type).filter(|_| may_be_shown);
     if kind.is_none() {
         file.bytes.truncate(MAX_FILE_WINDOW);
