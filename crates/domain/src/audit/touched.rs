@@ -1,6 +1,7 @@
 //! Which folders a client read and changed, and on which day last: for rights that nobody uses.
 //!
-//! Where the journal leaves a doubt, a right counts as used. So what is said to be unused is.
+//! Where a line of the journal fits several rights, each of them counts as used. So a right that a
+//! page calls unused was not used.
 
 use std::collections::BTreeMap;
 

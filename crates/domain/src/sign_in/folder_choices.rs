@@ -64,7 +64,8 @@ impl FolderChoices {
 
     /// Returns what is left of the `approved` scopes. `offered` are all scopes that the owner could
     /// approve, with what the client gives up by itself: a folder that is opened gets no more than
-    /// they allow. A folder that was shut, and that the owner opens, is no longer shut.
+    /// they allow. If a client was denied a folder before, and the owner now opens that folder, the
+    /// denial is removed.
     #[must_use]
     pub fn apply(&self, approved: &Scopes, offered: &Scopes) -> Scopes {
         let mut all: Vec<Scope> = approved.iter().cloned().collect();

@@ -6,7 +6,8 @@
 //!
 //! Lists may also change while a client does not listen. So the first comparison is with what the
 //! client was last shown ([`ShownLists`]). Where that is not known, as after a restart of the
-//! server, the client is told once that its lists have changed.
+//! server, each stream begins by telling the client that its lists have changed, until the client
+//! asks for a list.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

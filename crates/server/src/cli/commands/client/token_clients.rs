@@ -55,7 +55,7 @@ impl TokenClients {
         });
     }
 
-    /// Returns the tokens, and what stands for one.
+    /// Returns the records of the tokens that were not left out.
     pub(super) fn records(&self) -> impl Iterator<Item = &TokenRecord> {
         self.records.iter()
     }
