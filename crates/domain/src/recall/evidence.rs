@@ -130,9 +130,9 @@ impl<'q> Matcher<'q> {
     pub fn gather(&mut self, path: &SpacePath, file: &FileWords) -> FileEvidence {
         let names = self.names(path);
         let mut found: Vec<(WordMatch, &[WordPlace])> = Vec::new();
-        for word in &file.words {
-            let matches = self.matches(&word.text).iter();
-            found.extend(matches.map(|matched| (*matched, &*word.places)));
+        for (word, places) in file.words() {
+            let matches = self.matches(word.text).iter();
+            found.extend(matches.map(|matched| (*matched, places)));
         }
         let question = self.question;
         let mut gathered = Gathered::new(&file.passages, names);

@@ -5,8 +5,10 @@
 //! of a passage is guessed by its function words. A word of a title or of a heading counts more
 //! than a word of the text below.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
+use std::hash::BuildHasher as _;
+use std::sync::LazyLock;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::language::{Language, LanguageCounts, LanguageSet, languages_of};
 use super::words::{each_word, folded};
@@ -29,18 +31,121 @@ pub enum FileKind {
 }
 
 /// The words of one file.
+///
+/// The letters of all words are one text, and their places one list, so that a file takes a few
+/// allocations whatever its words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileWords {
-    /// The different words, in the order of their first place.
-    pub(super) words: Vec<FileWord>,
+    /// The different words one after another, in the order of their first place.
+    letters: WordLetters,
+    /// The places of all words, word by word.
+    places: Vec<WordPlace>,
+    /// Where the places of each word end.
+    place_ends: Vec<u32>,
+    /// The hash of each word.
+    hashes: Vec<u64>,
     pub(super) passages: Vec<PassageWords>,
 }
 
-/// A word of a file and where it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FileWord {
-    pub(super) text: Box<str>,
-    pub(super) places: Vec<WordPlace>,
+/// Words one after another in one text. Each has a number, from 0 on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct WordLetters {
+    text: String,
+    ends: Vec<u32>,
+}
+
+impl WordLetters {
+    /// The number of words.
+    pub(super) fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Returns the word with a number; the empty word for one that there is not.
+    pub(super) fn get(&self, number: usize) -> &str {
+        let end_of = |at: usize| self.ends.get(at).map(|end| *end as usize);
+        let begin = number.checked_sub(1).map_or(Some(0), end_of);
+        let bytes = begin.zip(end_of(number)).map(|(begin, end)| begin..end);
+        bytes.and_then(|bytes| self.text.get(bytes)).unwrap_or_default()
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+
+    /// Adds a word and returns its number; `None` if the text would be too long.
+    fn push(&mut self, word: &str) -> Option<u32> {
+        let number = u32::try_from(self.count()).ok()?;
+        let end = u32::try_from(self.text.len() + word.len()).ok()?;
+        self.text.push_str(word);
+        self.ends.push(end);
+        Some(number)
+    }
+}
+
+/// Hashes words, in all tables alike. Its seed is another one in each process, so that nobody can
+/// write words which share a hash.
+static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
+
+/// A word with its hash.
+#[derive(Clone, Copy)]
+pub(super) struct HashedWord<'w> {
+    pub(super) text: &'w str,
+    hash: u64,
+}
+
+impl<'w> HashedWord<'w> {
+    fn new(text: &'w str) -> Self {
+        Self { text, hash: HASHER.hash_one(text) }
+    }
+}
+
+/// Finds the numbers of words by their letters.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WordIndex(HashTable<IndexedWord>);
+
+/// A word of an index. Most words are compared by what stands here, without a look at the letters
+/// elsewhere.
+#[derive(Clone, Copy, Debug)]
+struct IndexedWord {
+    number: u32,
+    /// The length in bytes, and 255 for all longer words.
+    length: u8,
+    begin: [u8; Self::BEGIN],
+}
+
+impl IndexedWord {
+    /// The bytes of a word that stand in the index.
+    const BEGIN: usize = 11;
+
+    fn new(word: &str, number: u32) -> Self {
+        let mut begin = [0; Self::BEGIN];
+        begin.iter_mut().zip(word.bytes()).for_each(|(own, byte)| *own = byte);
+        Self { number, length: u8::try_from(word.len()).unwrap_or(u8::MAX), begin }
+    }
+
+    /// Whether this is `word`, which `other` was made of.
+    fn is(&self, other: &Self, word: &str, letters: &WordLetters) -> bool {
+        let is_alike = self.length == other.length && self.begin == other.begin;
+        is_alike && (word.len() <= Self::BEGIN || letters.get(self.number as usize) == word)
+    }
+}
+
+impl WordIndex {
+    /// Returns the number of a word of these.
+    pub(super) fn get(&self, word: HashedWord<'_>, letters: &WordLetters) -> Option<u32> {
+        let sought = IndexedWord::new(word.text, 0);
+        let found = self.0.find(word.hash, |known| known.is(&sought, word.text, letters));
+        found.map(|known| known.number)
+    }
+
+    /// Adds a word that there is not yet, and returns its number; `None` if there is no room.
+    pub(super) fn push(&mut self, word: HashedWord<'_>, letters: &mut WordLetters) -> Option<u32> {
+        let number = letters.push(word.text)?;
+        let hash_of = |known: &IndexedWord| HASHER.hash_one(letters.get(known.number as usize));
+        self.0.insert_unique(word.hash, IndexedWord::new(word.text, number), hash_of);
+        Some(number)
+    }
 }
 
 /// A place of a word.
@@ -72,15 +177,24 @@ pub(super) struct PassageWords {
 impl FileWords {
     /// Finds the words of a text.
     pub fn of(text: &str, kind: FileKind) -> Self {
-        let text = text.strip_prefix(crate::lines::BOM).unwrap_or(text);
-        let mut reader = Reader::default();
-        let mut marks = LineMarks::new(text, kind);
-        let mut lines = text.split('\n').peekable();
-        while let Some(line) = lines.next() {
-            let mark = marks.next(line, lines.peek().copied());
-            reader.read_line(mark);
-        }
-        reader.finish()
+        WordReader::default().read(text, kind)
+    }
+
+    /// How many different words the file has.
+    pub(super) fn count(&self) -> usize {
+        self.letters.count()
+    }
+
+    /// The different words with their places, in the order of their first place.
+    pub(super) fn words(&self) -> impl Iterator<Item = (HashedWord<'_>, &[WordPlace])> {
+        let mut begin = 0;
+        let ends = self.place_ends.iter().zip(&self.hashes);
+        ends.enumerate().map(move |(number, (end, hash))| {
+            let end = *end as usize;
+            let places = self.places.get(begin..end).unwrap_or_default();
+            begin = end;
+            (HashedWord { text: self.letters.get(number), hash: *hash }, places)
+        })
     }
 }
 
@@ -91,11 +205,16 @@ struct MarkedLine<'t> {
     begins_section: bool,
 }
 
-/// Reads words into slots and passages.
-#[derive(Default)]
-struct Reader<'t> {
-    words: Vec<ReadWord<'t>>,
-    by_text: HashMap<Cow<'t, str>, usize>,
+/// Reads words into slots and passages. It keeps its memory from one file to the next.
+#[derive(Debug, Default)]
+pub struct WordReader {
+    letters: WordLetters,
+    index: WordIndex,
+    hashes: Vec<u64>,
+    /// Of which languages each word is a function word.
+    word_languages: Vec<LanguageSet>,
+    /// Each place with the number of its word, in the order of the text.
+    read: Vec<(u32, WordPlace)>,
     /// How many slots there are.
     slots: u32,
     passages: Vec<PassageWords>,
@@ -103,21 +222,27 @@ struct Reader<'t> {
     slot_words: u32,
 }
 
-struct ReadWord<'t> {
-    text: Cow<'t, str>,
-    places: Vec<WordPlace>,
-    languages: LanguageSet,
-}
+impl WordReader {
+    /// Finds the words of a text.
+    pub fn read(&mut self, text: &str, kind: FileKind) -> FileWords {
+        let text = text.strip_prefix(crate::lines::BOM).unwrap_or(text);
+        let mut marks = LineMarks::new(text, kind);
+        let mut lines = text.split('\n').peekable();
+        while let Some(line) = lines.next() {
+            let mark = marks.next(line, lines.peek().copied());
+            self.read_line(mark);
+        }
+        self.finish()
+    }
 
-impl<'t> Reader<'t> {
-    fn read_line(&mut self, line: MarkedLine<'t>) {
+    fn read_line(&mut self, line: MarkedLine<'_>) {
         let long_enough = if line.begins_section { SECTION_WORDS } else { PASSAGE_WORDS };
         if self.passages.last().is_some_and(|passage| passage.words >= long_enough) {
             self.begin_passage();
         }
         self.slot_words = 0;
         let weight = line.weight;
-        each_word(line.text, |word, _| self.read_word(word, weight));
+        each_word(line.text, |word, _| self.read_word(&word, weight));
     }
 
     fn begin_passage(&mut self) {
@@ -125,7 +250,7 @@ impl<'t> Reader<'t> {
         self.languages.push(LanguageCounts::default());
     }
 
-    fn read_word(&mut self, word: Cow<'t, str>, weight: Weight) {
+    fn read_word(&mut self, word: &str, weight: Weight) {
         if self.slot_words == SLOT_WORDS {
             self.slot_words = 0;
             if self.passages.last().is_some_and(|passage| passage.words >= PASSAGE_WORDS) {
@@ -140,43 +265,80 @@ impl<'t> Reader<'t> {
         }
         self.slot_words += 1;
         let slot = self.slots.saturating_sub(1);
-        let index = match self.by_text.get(&word) {
-            Some(index) => *index,
-            None => {
-                let index = self.words.len();
-                self.by_text.insert(word.clone(), index);
-                let languages = if word.is_ascii() {
-                    languages_of(&word)
-                } else {
-                    languages_of(&folded(&word))
-                };
-                self.words.push(ReadWord { text: word, places: Vec::new(), languages });
-                index
-            }
-        };
-        let Some(read) = self.words.get_mut(index) else { return };
-        read.places.push(WordPlace { slot, weight });
+        let Some(number) = self.number(HashedWord::new(word)) else { return };
+        self.read.push((number, WordPlace { slot, weight }));
         if let Some(passage) = self.passages.last_mut() {
             passage.words += 1;
         }
+        let of_word = self.word_languages.get(number as usize).copied().unwrap_or_default();
         if let Some(languages) = self.languages.last_mut() {
-            languages.add(read.languages);
+            languages.add(of_word);
         }
     }
 
-    fn finish(self) -> FileWords {
-        let Self { words, mut passages, languages, .. } = self;
+    /// Returns the number of a word; `None` if there are too many.
+    fn number(&mut self, word: HashedWord<'_>) -> Option<u32> {
+        if let Some(number) = self.index.get(word, &self.letters) {
+            return Some(number);
+        }
+        let number = self.index.push(word, &mut self.letters)?;
+        self.hashes.push(word.hash);
+        let is_ascii = word.text.is_ascii();
+        self.word_languages.push(match is_ascii {
+            true => languages_of(word.text),
+            false => languages_of(&folded(word.text)),
+        });
+        Some(number)
+    }
+
+    /// Returns what was read, and forgets it.
+    fn finish(&mut self) -> FileWords {
+        let mut passages = std::mem::take(&mut self.passages);
         // A passage that no word came for.
         passages.pop_if(|last| last.words == 0);
         let mut all = LanguageCounts::default();
-        languages.iter().for_each(|counts| all.add_all(counts));
-        for (passage, counts) in passages.iter_mut().zip(&languages) {
+        self.languages.iter().for_each(|counts| all.add_all(counts));
+        for (passage, counts) in passages.iter_mut().zip(&self.languages) {
             passage.language = counts.guess().or_else(|| all.guess());
         }
-        let words = words.into_iter();
-        let words = words.map(|word| FileWord { text: word.text.into(), places: word.places });
-        FileWords { words: words.collect(), passages }
+        let (places, place_ends) = by_word(&self.read, self.letters.count());
+        let (letters, hashes) = (self.letters.clone(), self.hashes.clone());
+        self.letters.clear();
+        self.index.0.clear();
+        self.hashes.clear();
+        self.word_languages.clear();
+        self.read.clear();
+        self.languages.clear();
+        (self.slots, self.slot_words) = (0, 0);
+        FileWords { letters, places, place_ends, hashes, passages }
     }
+}
+
+/// Sorts places by the numbers of their words, of which there are `words`, and keeps the order of
+/// the places of one word. Returns the places and where those of each word end.
+fn by_word(read: &[(u32, WordPlace)], words: usize) -> (Vec<WordPlace>, Vec<u32>) {
+    // The ends are counted first. Each begins where the places of its word do, and grows to its end.
+    let mut ends = vec![0u32; words];
+    for (number, _) in read {
+        if let Some(next) = ends.get_mut(*number as usize + 1) {
+            *next += 1;
+        }
+    }
+    let mut begin = 0;
+    for end in &mut ends {
+        begin += *end;
+        *end = begin;
+    }
+    let unset = WordPlace { slot: 0, weight: Weight::Body };
+    let mut places = vec![unset; read.len()];
+    for (number, place) in read {
+        let Some(next) = ends.get_mut(*number as usize) else { continue };
+        if let Some(own) = places.get_mut(*next as usize) {
+            *own = *place;
+        }
+        *next += 1;
+    }
+    (places, ends)
 }
 
 /// Tells how much the words of each line count.
@@ -270,8 +432,8 @@ mod tests {
     use super::*;
 
     fn places(words: &FileWords, text: &str) -> Vec<(u32, Weight)> {
-        let found = words.words.iter().find(|word| &*word.text == text).unwrap();
-        found.places.iter().map(|place| (place.slot, place.weight)).collect()
+        let (_, places) = words.words().find(|(word, _)| word.text == text).unwrap();
+        places.iter().map(|place| (place.slot, place.weight)).collect()
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! A wrong guess costs little: a word matches itself in every language, and most regular endings
 //! are cut alike. *Source*: the Snowball stemmers, <https://snowballstem.org>.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use hashbrown::HashMap;
 use rust_stemmers::{Algorithm, Stemmer};
 
 use super::light::{DUTCH, ENGLISH, FRENCH, GERMAN, ITALIAN, PORTUGUESE, SPANISH};

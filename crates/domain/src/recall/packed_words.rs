@@ -4,23 +4,22 @@
 //! The words themselves are in a table that many files share. Whoever looks up a number must have
 //! it from a file that the caller may read.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use super::file_words::{FileWords, PassageWords, Weight, WordPlace};
+use super::file_words::{
+    FileWords, HashedWord, PassageWords, Weight, WordIndex, WordLetters, WordPlace,
+};
 use super::word_shape::WordShape;
 use super::words::spellings;
 use crate::facts::Footprint;
 
-/// What a word of the table takes beside its letters, in bytes: two pointers to it, its counts, its
-/// number, its place in the hash table, and its shape with room to grow.
+/// What a word of the table takes beside its letters, in bytes: where it ends, its place in the
+/// hash table, and its shape, each with room to grow.
 const WORD_BYTES: usize = 144;
 
 /// Words and their numbers.
 #[derive(Debug)]
 pub struct WordTable {
-    words: Vec<Arc<str>>,
-    numbers: HashMap<Arc<str>, u32>,
+    letters: WordLetters,
+    index: WordIndex,
     /// The shape of each spelling of each word, with the number of the word, in their order.
     shapes: Vec<(u32, WordShape)>,
     bytes: usize,
@@ -30,12 +29,13 @@ pub struct WordTable {
 impl WordTable {
     /// Creates a table that takes at most `max_bytes` bytes.
     pub fn new(max_bytes: usize) -> Self {
-        Self { words: Vec::new(), numbers: HashMap::new(), shapes: Vec::new(), bytes: 0, max_bytes }
+        let (letters, index) = (WordLetters::default(), WordIndex::default());
+        Self { letters, index, shapes: Vec::new(), bytes: 0, max_bytes }
     }
 
     /// Returns the number of words.
     pub fn count(&self) -> usize {
-        self.words.len()
+        self.letters.count()
     }
 
     /// Whether another word may be too much.
@@ -45,8 +45,7 @@ impl WordTable {
 
     /// Returns the word with a number; the empty word for one that the table has not.
     pub(super) fn word(&self, number: u32) -> &str {
-        let word = usize::try_from(number).ok().and_then(|at| self.words.get(at));
-        word.map(|word| &**word).unwrap_or_default()
+        self.letters.get(number as usize)
     }
 
     /// Returns the shapes of the words from one on, each with its number.
@@ -56,35 +55,30 @@ impl WordTable {
 
     /// Returns the numbers of the words of a file, as far as the table has the words.
     pub fn known(&self, file: &FileWords) -> WordNumbers {
-        let numbers = file.words.iter().map(|word| self.numbers.get(&*word.text).copied());
+        let numbers = file.words().map(|(word, _)| self.index.get(word, &self.letters));
         WordNumbers(numbers.collect())
     }
 
     /// Adds the words of a file that have no number yet. Returns whether there was room.
     pub fn add(&mut self, file: &FileWords, numbers: &mut WordNumbers) -> bool {
-        let mut words = file.words.iter().zip(&mut numbers.0);
-        words.all(|(word, number)| {
-            *number = number.or_else(|| self.number(&word.text));
+        let mut words = file.words().zip(&mut numbers.0);
+        words.all(|((word, _), number)| {
+            *number = number.or_else(|| self.number(word));
             number.is_some()
         })
     }
 
     /// Returns the number of a word, which is added if there is room.
-    fn number(&mut self, word: &str) -> Option<u32> {
-        if let Some(number) = self.numbers.get(word) {
-            return Some(*number);
+    fn number(&mut self, word: HashedWord<'_>) -> Option<u32> {
+        let known = self.index.get(word, &self.letters);
+        if known.is_some() || self.is_full() {
+            return known;
         }
-        if self.is_full() {
-            return None;
-        }
-        let number = u32::try_from(self.words.len()).ok()?;
-        let word: Arc<str> = word.into();
-        for spelling in spellings(&word) {
-            self.bytes += WORD_BYTES + word.len();
+        let number = self.index.push(word, &mut self.letters)?;
+        for spelling in spellings(word.text) {
+            self.bytes += WORD_BYTES + word.text.len();
             self.shapes.push((number, WordShape::of(&spelling)));
         }
-        self.words.push(Arc::clone(&word));
-        self.numbers.insert(word, number);
         Some(number)
     }
 }
@@ -125,19 +119,19 @@ impl PackedWords {
 
     /// Packs the words of a file with their numbers; `None` if a word has none.
     pub fn with(file: &FileWords, numbers: &WordNumbers) -> Option<Self> {
-        let mut words = Vec::with_capacity(file.words.len());
-        let (mut places, mut own) = (Vec::with_capacity(4 * file.words.len()), Vec::new());
-        for (word, number) in file.words.iter().zip(&numbers.0) {
+        let mut words = Vec::with_capacity(file.count());
+        let mut places = Vec::with_capacity(4 * file.count());
+        for ((_, of_word), number) in file.words().zip(&numbers.0) {
             words.push((*number)?);
-            own.clear();
+            let begin = places.len();
+            places.push(0);
             let mut last = 0;
-            for place in &word.places {
+            for place in of_word {
                 let distance = u64::from(place.slot - last);
-                push_number(&mut own, distance << 2 | place.weight as u64);
+                push_number(&mut places, distance << 2 | place.weight as u64);
                 last = place.slot;
             }
-            push_number(&mut places, own.len() as u64);
-            places.extend_from_slice(&own);
+            set_length(&mut places, begin);
         }
         let passages = file.passages.as_slice().into();
         Some(Self { words: words.into(), places: places.into(), passages })
@@ -183,6 +177,19 @@ impl PackedPlaces<'_> {
             places.push(WordPlace { slot, weight });
         }
         places
+    }
+}
+
+/// Writes how many bytes follow the one at `begin`, in its place.
+fn set_length(bytes: &mut Vec<u8>, begin: usize) {
+    let length = bytes.len() - begin - 1;
+    match (u8::try_from(length), bytes.get_mut(begin)) {
+        (Ok(length @ ..0x80), Some(own)) => *own = length,
+        _ => {
+            let mut number = Vec::new();
+            push_number(&mut number, length as u64);
+            bytes.splice(begin..=begin, number);
+        }
     }
 }
 

@@ -52,12 +52,12 @@ struct SlowFile {
 fn slow_file(question: &RecallQuestion, path: &str, text: &str) -> SlowFile {
     let words = FileWords::of(text, FileKind::Note);
     let mut found = Vec::new();
-    for word in &words.words {
-        for place in &word.places {
+    for (word, places) in words.words() {
+        for place in places {
             let begun = words.passages.iter().filter(|passage| passage.first_slot <= place.slot);
             let passage = begun.count() as u32 - 1;
             let language = words.passages[passage as usize].language;
-            for matched in question.matches(&word.text) {
+            for matched in question.matches(word.text) {
                 let Some(grade) = MatchGrade::of(matched.grade, language) else { continue };
                 let counts = match place.weight {
                     Weight::Body => (1.0, 0.0),

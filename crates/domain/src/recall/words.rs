@@ -18,7 +18,12 @@ pub(super) fn each_word<'t>(text: &'t str, mut take: impl FnMut(Cow<'t, str>, Ra
     let mut last: Option<(Cow<'t, str>, Range<usize>, bool)> = None;
     for (token, range) in placed_tokens(text) {
         let original = text.get(range.clone()).unwrap_or_default();
-        if !original.is_ascii() && original.chars().next().is_some_and(is_unspaced) {
+        let is_ascii = original.is_ascii();
+        if is_ascii && last.is_none() {
+            take(token.text, range);
+            continue;
+        }
+        if !is_ascii && original.chars().next().is_some_and(is_unspaced) {
             let own = Cow::Owned(lower(original));
             let mut is_paired = false;
             if let Some((other, at, was_paired)) = last.take() {
@@ -35,7 +40,7 @@ pub(super) fn each_word<'t>(text: &'t str, mut take: impl FnMut(Cow<'t, str>, Ra
         if let Some((other, at, false)) = last.take() {
             take(other, at);
         }
-        let word = if original.is_ascii() { token.text } else { Cow::Owned(lower(original)) };
+        let word = if is_ascii { token.text } else { Cow::Owned(lower(original)) };
         take(word, range);
     }
     if let Some((other, at, false)) = last {

@@ -21,7 +21,7 @@ use stile_domain::notes::note_query::is_note;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Walk};
 use stile_domain::recall::evidence::{FileEvidence, Matcher};
-use stile_domain::recall::file_words::{FileKind, FileWords};
+use stile_domain::recall::file_words::{FileKind, WordReader};
 use stile_domain::recall::packed_words::PackedWords;
 use stile_domain::recall::table_matches::{TableMatches, TermVerdict};
 use stile_domain::text_encoding::{DecodedText, may_be_text, recognise};
@@ -340,6 +340,7 @@ struct FileReader<'a> {
     query: &'a RecallQuery,
     words: &'a Generation,
     matcher: Matcher<'a>,
+    word_reader: WordReader,
     /// When the text of a document has to be known; `None` if the reader waits for each.
     deadline: Option<Instant>,
 }
@@ -351,7 +352,8 @@ impl<'a> FileReader<'a> {
         words: &'a Generation,
         deadline: Option<Instant>,
     ) -> Self {
-        Self { inner, query, words, matcher: Matcher::new(&query.question), deadline }
+        let (matcher, word_reader) = (Matcher::new(&query.question), WordReader::default());
+        Self { inner, query, words, matcher, word_reader, deadline }
     }
 
     fn read(&mut self, job: &Job) -> ReadFile {
@@ -388,7 +390,7 @@ impl<'a> FileReader<'a> {
         if let Some((_, words)) = known.as_ref().filter(|(known, _)| *known == stamp) {
             return Some(Outcome::Words(Arc::clone(words)));
         }
-        let words = FileWords::of(&text, kind);
+        let words = self.word_reader.read(&text, kind);
         let kept = is_unchanged().then(|| self.words.insert((stamp, kind), &words, began));
         Some(match kept.flatten() {
             Some(kept) => Outcome::Words(kept),

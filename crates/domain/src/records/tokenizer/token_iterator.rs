@@ -38,15 +38,17 @@ pub fn tokens(text: &str) -> TokenIterator<'_> {
 pub fn placed_tokens(text: &str) -> impl Iterator<Item = (SearchToken<'_>, Range<usize>)> {
     let mut rest = tokens(text);
     std::iter::from_fn(move || {
+        if let Some(token) = rest.next_ascii() {
+            let end = text.len() - rest.rest.len();
+            let begin = end - token.text.len();
+            return Some((token, begin..end));
+        }
         let (before, at) = (rest.rest, rest.at);
         let token = rest.next()?;
         let read = before.get(..before.len() - rest.rest.len())?;
         let offset = text.len() - before.len();
         let byte = |position: u64| {
             let scalars = usize::try_from(position - at).unwrap_or(usize::MAX);
-            if read.is_ascii() {
-                return offset + scalars.min(read.len());
-            }
             let place = read.char_indices().nth(scalars);
             offset + place.map_or(read.len(), |(place, _)| place)
         };
@@ -68,19 +70,8 @@ impl<'t> Iterator for TokenIterator<'t> {
 
     fn next(&mut self) -> Option<SearchToken<'t>> {
         loop {
-            let bytes = self.rest.as_bytes();
-            let skipped = bytes
-                .iter()
-                .take_while(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric())
-                .count();
-            self.advance(skipped, skipped);
-            // The common case: a word of ASCII between ASCII characters.
-            let bytes = self.rest.as_bytes();
-            // A longer run is cut, so nothing beyond one more byte decides.
-            let longest = bytes.iter().take(MAX_TOKEN_SCALARS + 1);
-            let run = longest.take_while(|byte| byte.is_ascii_alphanumeric()).count();
-            if run > 0 && (run > MAX_TOKEN_SCALARS || bytes.get(run).is_none_or(u8::is_ascii)) {
-                return Some(self.ascii(run.min(MAX_TOKEN_SCALARS)));
+            if let Some(token) = self.next_ascii() {
+                return Some(token);
             }
             if let Some(token) = self.next_token_or_separator()? {
                 return Some(token);
@@ -90,6 +81,21 @@ impl<'t> Iterator for TokenIterator<'t> {
 }
 
 impl<'t> TokenIterator<'t> {
+    /// Passes over ASCII characters that separate, and takes the common case: a word of ASCII
+    /// before an ASCII character or the end.
+    fn next_ascii(&mut self) -> Option<SearchToken<'t>> {
+        let bytes = self.rest.as_bytes();
+        let separates = |byte: &&u8| byte.is_ascii() && !byte.is_ascii_alphanumeric();
+        let skipped = bytes.iter().take_while(separates).count();
+        self.advance(skipped, skipped);
+        let bytes = self.rest.as_bytes();
+        // A longer run is cut, so nothing beyond one more byte decides.
+        let longest = bytes.iter().take(MAX_TOKEN_SCALARS + 1);
+        let run = longest.take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        let is_ascii = run > MAX_TOKEN_SCALARS || bytes.get(run).is_none_or(u8::is_ascii);
+        (run > 0 && is_ascii).then(|| self.ascii(run.min(MAX_TOKEN_SCALARS)))
+    }
+
     /// Takes a token of `length` ASCII letters and digits.
     fn ascii(&mut self, length: usize) -> SearchToken<'t> {
         let start = self.at;
