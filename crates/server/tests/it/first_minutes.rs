@@ -103,7 +103,17 @@ fn a_path_is_taken_as_it_is_typed() {
     assert!(listed.ends_with("has no such change of /garden/weeds.md.\n"), "{listed}{error}");
     assert_eq!(code, Some(0));
     let (_, told, _) = newcomer.run(&garden, &["audit", "--client", "nobody"]);
-    assert_eq!(told, "the journal has no such call\n");
+    assert_eq!(told, "the journal has no call of `nobody`\n");
+
+    // A file that is elsewhere is not taken for one of the space.
+    let elsewhere = root.with_file_name("elsewhere.md");
+    std::fs::write(&elsewhere, "").unwrap();
+    for command in [&["history"][..], &["note", "outline"]] {
+        let typed = [command, &[elsewhere.to_str().unwrap()]].concat();
+        let (_, told, code) = newcomer.run(&garden, &typed);
+        assert!(told.contains("elsewhere.md is not in the folder that is served"), "{told}");
+        assert_eq!(code, Some(2));
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -10,6 +10,7 @@ use stile_domain::journal::JournalLine;
 use stile_domain::json::text::with_escapes;
 use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
+use stile_domain::unseen::shown;
 use stile_store::journal::{JournalPlace, NewLines, RemovedLines, Verification};
 
 use crate::cli::compose::{Home, files_owner};
@@ -51,7 +52,8 @@ pub(super) fn run(
         }
         report_damage(lines.damaged());
         if is_empty && !follows {
-            terminal::print_line("the journal has no such call");
+            output.flush()?;
+            terminal::print_line(&no_call(&filter, since.is_some()));
         }
     }
     match new_lines {
@@ -86,6 +88,21 @@ fn filter(matches: &ArgMatches, environment: Environment<'_>) -> Result<AuditFil
         tool: text("tool"),
         refused: matches.get_flag("refused"),
     })
+}
+
+/// Says that the journal has no call which a filter shows, with what was asked for.
+fn no_call(filter: &AuditFilter, has_beginning: bool) -> String {
+    let AuditFilter { client, path, tool, refused } = filter;
+    let parts = [
+        client.as_ref().map(|client| format!(" of `{client}`")),
+        tool.as_ref().map(|tool| format!(" of the tool `{tool}`")),
+        path.as_ref().map(|path| format!(" on {path}")),
+        refused.then(|| " that was refused".to_owned()),
+        has_beginning.then(|| " since then".to_owned()),
+    ];
+    let said: String = parts.into_iter().flatten().collect();
+    let said = if said.is_empty() { " yet" } else { said.as_str() };
+    shown(&format!("the journal has no call{said}")).into_owned()
 }
 
 /// Shows new lines until the process is interrupted, or until nobody reads its output.

@@ -23,6 +23,9 @@ use crate::config::{Environment, Source};
 const LINGER: &str = "It starts when you log in. On a machine without a login: `loginctl \
                       enable-linger`.";
 
+/// The folder beside the service files with links to those that start when a user logs in.
+const STARTED: &str = "default.target.wants";
+
 /// Installs, removes, or looks at the service.
 pub(super) fn run(
     Invocation { matches, environment, output, .. }: Invocation<'_>,
@@ -186,15 +189,29 @@ fn uninstall(environment: Environment<'_>, output: &mut dyn Write) -> Result<(),
         writeln!(output, "there is no service; nothing was changed")?;
         return Ok(());
     }
+    let has_manager = platform != Platform::Linux || systemctl(&["show-environment"]).is_ok();
     match platform {
-        Platform::Linux => systemctl(&["disable", "--now", NAME])?,
+        Platform::Linux if has_manager => systemctl(&["disable", "--now", NAME])?,
+        Platform::Linux => {
+            // What the manager would remove: the link by which it starts the service.
+            let link = path.with_file_name(STARTED).join(format!("{NAME}.service"));
+            std::fs::remove_file(link).or_else(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => Ok(()),
+                _ => Err(cannot("remove the start of", &path, &error)),
+            })?;
+            writeln!(
+                output,
+                "the service manager of your user does not answer: a service that runs goes on \
+                 until it is stopped or you log out"
+            )?;
+        }
         Platform::MacOs => {
             writeln!(output, "stop it first with: launchctl bootout gui/$UID/{LABEL}")?;
         }
         Platform::Windows => writeln!(output, "stop it first with: schtasks /Delete /TN {NAME}")?,
     }
     present.remove().map_err(|error| cannot("remove", &path, &error))?;
-    if platform == Platform::Linux {
+    if platform == Platform::Linux && has_manager {
         systemctl(&["daemon-reload"])?;
     }
     writeln!(output, "removed {}; your folder and the state are as they were", path.display())?;

@@ -16,6 +16,11 @@ pub(crate) fn scopes(matches: &ArgMatches) -> Result<Option<Scopes>, Failure> {
     let Some(texts) = matches.get_many::<String>("scope") else { return Ok(None) };
     let mut scopes = Vec::new();
     for text in texts {
+        if has_another_scope(text) {
+            return Err(Failure::Usage(format!(
+                "--scope: `{text}` looks like several scopes; give each with a `--scope` of its own"
+            )));
+        }
         let scope = Scope::parse_raw(text)
             .map_err(|error| Failure::Usage(format!("--scope: `{text}`: {error}")))?;
         if scope.to_raw() != *text {
@@ -24,6 +29,13 @@ pub(crate) fn scopes(matches: &ArgMatches) -> Result<Option<Scopes>, Failure> {
         scopes.push(scope);
     }
     Ok(Some(scopes.into_iter().collect()))
+}
+
+/// Whether a word after the first is a scope by itself, as in `read:/ write:/`.
+fn has_another_scope(text: &str) -> bool {
+    text.split_whitespace()
+        .skip(1)
+        .any(|word| word.contains(":/") && Scope::parse_raw(word).is_ok())
 }
 
 /// Adds what `--deny` takes away, and what `--unguard` lifts.
@@ -116,6 +128,14 @@ fn denies_something(folder: &Path, scope: &Scope) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_scopes_in_one_flag_are_no_path_with_a_space() {
+        assert!(has_another_scope("read:/ write:/"));
+        assert!(has_another_scope("read:/a  deny:/b"));
+        assert!(!has_another_scope("read:/my notes/"));
+        assert!(!has_another_scope("read:/"));
+    }
 
     #[test]
     fn a_scope_that_may_be_a_mistake_is_said() {

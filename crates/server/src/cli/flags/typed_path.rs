@@ -4,13 +4,15 @@
 use std::path::{Component, Path, PathBuf};
 
 use stile_domain::path::SpacePath;
+use stile_domain::unseen::shown;
 
 use crate::cli::failure::Failure;
 
 /// Parses the path of a file or folder of the space at `root`.
 ///
 /// Of several meanings the one counts that is there now. If none is there, as with a file that was
-/// removed, the path is meant from the folder in which the person is, if that is in the space.
+/// removed, the path is meant from the folder in which the person is, if that is in the space. A path
+/// of a file that is there, and outside of the space, is refused.
 pub(crate) fn parse(text: &str, root: &Path) -> Result<SpacePath, Failure> {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
     let text = &without_links(text, &root).unwrap_or_else(|| text.to_owned());
@@ -18,7 +20,16 @@ pub(crate) fn parse(text: &str, root: &Path) -> Result<SpacePath, Failure> {
     let meanings = meanings(text, &root, here.as_deref().unwrap_or(&root));
     let is_there =
         |meaning: &&String| root.join(meaning.trim_start_matches('/')).symlink_metadata().is_ok();
-    let meant = meanings.iter().find(is_there).or(meanings.first());
+    let meant = meanings.iter().find(is_there);
+    let elsewhere = here.as_deref().unwrap_or(&root).join(text);
+    if meant.is_none() && !plain(&elsewhere).starts_with(&root) && elsewhere.is_file() {
+        return Err(Failure::Usage(format!(
+            "{} is not in the folder that is served, {}",
+            shown(&elsewhere.to_string_lossy()),
+            root.display()
+        )));
+    }
+    let meant = meant.or(meanings.first());
     SpacePath::parse(meant.map_or(text, String::as_str))
         .map_err(|error| Failure::Usage(error.to_string()))
 }
@@ -104,5 +115,22 @@ mod tests {
         assert_eq!(parsed.as_str(), "/garden/a.md");
         assert_eq!(parse("garden/a.md", folder.path()).unwrap().as_str(), "/garden/a.md");
         assert_eq!(parse("/garden/b.md", folder.path()).unwrap().as_str(), "/garden/b.md");
+    }
+
+    #[test]
+    fn a_file_outside_of_the_space_is_not_taken_for_one_of_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let [served, other] = ["served", "other"].map(|name| parent.path().join(name));
+        for folder in [&served, &other] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        let outside = other.join("a.md");
+        std::fs::write(&outside, "").unwrap();
+        let (said, code) = parse(outside.to_str().unwrap(), &served).unwrap_err().report();
+        assert_eq!(code, 2);
+        assert!(said.contains("a.md is not in the folder that is served, "), "{said}");
+        // One that is nowhere is a path of the space, where it may have been.
+        let gone = parse("/other/a.md", &served).unwrap();
+        assert_eq!(gone.as_str(), "/other/a.md");
     }
 }
