@@ -594,7 +594,8 @@ impl ServerHandler for Handler {
             let prompts = self.prompts(&context)?;
             only_page(request.as_ref())?;
             let caller = self.caller_of_lists(&context)?;
-            let listed = prompts.list(&self.shown_tools(&caller, &context).await).await;
+            let tools = self.shown_tools(&caller, &context).await;
+            let listed = prompts.list(&tools, caller.names.spelling()).await;
             let listed = listed.into_iter().map(prompts::prompt).collect();
             Ok(uncached!(ListPromptsResult, listed, &context))
         })
@@ -611,8 +612,8 @@ impl ServerHandler for Handler {
             let caller = self.caller(&context)?;
             let tools = self.shown_tools(&caller, &context).await;
             let values = request.arguments.unwrap_or_default();
-            let spell = |name: &str| caller.names.name(name).into_owned();
-            let got = prompts.get(&request.name, &values, &tools, spell);
+            let spelling = caller.names.spelling();
+            let got = prompts.get(&request.name, &values, &tools, spelling);
             let filled = got.await.map_err(|refused| prompts::error(&refused))?;
             let mut result = prompts::filled(filled);
             result.meta = meta(&context);
@@ -639,7 +640,8 @@ impl ServerHandler for Handler {
                 Reference::Resource(template) => template.uri.as_str(),
                 Reference::Prompt(prompt) => {
                     let tools = self.shown_tools(&caller, &context).await;
-                    let listed = self.prompts(&context)?.list(&tools).await;
+                    let prompts = self.prompts(&context)?;
+                    let listed = prompts.list(&tools, caller.names.spelling()).await;
                     if !listed.iter().any(|listed| listed.name == prompt.name) {
                         return Err(prompts::error(&PromptRefused::Unknown));
                     }
