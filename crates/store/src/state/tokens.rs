@@ -11,6 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use stile_domain::records::authority::RecordsClaim;
 
 use super::log_snapshot;
+use super::own_names::forget_names_of;
 use super::private::lock_database;
 use super::reserve::Reserve;
 use super::session_rows::end_sessions_of;
@@ -281,6 +282,7 @@ impl TokenStore {
             let uses = "DELETE FROM token_uses WHERE jti IN \
                         (SELECT jti FROM tokens WHERE subject = ?1)";
             tables.execute(uses, values![subject])?;
+            forget_names_of(tables, subject)?;
             for table in
                 ["authorizations", "tokens", "browser_sessions", "sign_in_links", "passkeys"]
             {
