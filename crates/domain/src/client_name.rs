@@ -68,7 +68,7 @@ pub fn listed(name: &str) -> Cow<'_, str> {
 #[error("`{}` may mean several clients; nothing was done; name one of them in full: {}",
     shown(.typed), in_full(.names))]
 pub struct SeveralClients {
-    /// What was typed.
+    /// What the owner typed.
     pub typed: String,
     /// The names that it may mean.
     pub names: Vec<String>,

@@ -36,15 +36,15 @@ const BY_ENDING: &[(&str, &str)] = &[
     ("mp4", "video/mp4"),
 ];
 
-/// How many of the first bytes of a file decide its media type. A list of files reads as many of each
-/// file that it names, and no more, so it tells the type that a read of the file tells.
+/// How many of the first bytes of a file decide its media type. A list of files reads as many of
+/// each file that it names, and no more, so it tells the type that a read of the file tells.
 pub const HEAD_BYTES: usize = 8 * 1024;
 
-/// Returns the media type of a file that begins with `head`. `told` is what these bytes tell to those
-/// who know formats.
+/// Returns the media type of a file that begins with `head`. `told` is what these bytes tell to
+/// those who know formats.
 ///
-/// A picture or a sound is one whatever its name says. Of what begins as UTF-8 the name decides, and
-/// of all else the first bytes.
+/// A picture or a sound is one whatever its name says. Of what begins as UTF-8 the name decides,
+/// and of all else the first bytes.
 pub fn of_file(path: &SpacePath, head: &[u8], told: Option<&'static str>) -> &'static str {
     let is_text = match std::str::from_utf8(head) {
         Ok(_) => true,

@@ -8,8 +8,8 @@ use crate::scope::{Scope, Verb};
 use crate::tool_name::ShownTools;
 
 /// What a caller can do who may only add to the files that a call needs.
-const ADD_UNREAD: &str = "To a file that is there you may add: call `text.append` with `size_bytes` \
-    0 and the `hash` of nothing, \
+const ADD_UNREAD: &str = "To a file that is there you may add: call `text.append` with \
+    `size_bytes` 0 and the `hash` of nothing, \
     `e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855`.";
 
 /// Returns whether scopes allow adding to every path that a call needs more for.

@@ -1,7 +1,8 @@
-//! Notes when tokens are used, and what their clients call themselves, without a write for each call.
+//! Notes when tokens are used, and what their clients call themselves, without a write for each
+//! call.
 //!
-//! The first use of a token since the start is written at once, so that the owner's lists have it even
-//! if the process is killed. Later uses are kept in memory: those of half a minute are written
+//! The first use of a token since the start is written at once, so that the owner's lists have it
+//! even if the process is killed. Later uses are kept in memory: those of half a minute are written
 //! together, and so is the rest when the server stops. The database is busy with this a few
 //! milliseconds in half a minute, and not at all while nobody calls.
 
@@ -94,8 +95,8 @@ impl TokenUses {
         }
     }
 
-    /// Writes everything on another thread, unless that has been asked for and has not begun. Without
-    /// a runtime, all is written with the next uses, or when this is dropped.
+    /// Writes everything on another thread, unless that has been asked for and has not begun.
+    /// Without a runtime, all is written with the next uses, or when this is dropped.
     fn write_soon(self: &Arc<Self>, mut collected: MutexGuard<'_, Collected>) {
         if !collected.is_due
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
@@ -119,7 +120,8 @@ impl TokenUses {
         Ok(uses)
     }
 
-    /// Writes the collected uses and names. Those that cannot be written are lost, and nothing else.
+    /// Writes the collected uses and names. Those that cannot be written are lost, and nothing
+    /// else.
     pub fn write(&self) {
         let mut collected = self.lock();
         let uses = std::mem::take(&mut collected.uses);

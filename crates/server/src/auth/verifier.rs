@@ -9,7 +9,8 @@ use stile_domain::permit::Principal;
 use super::claims::VerifiedCaller;
 use super::rejection::TokenRejected;
 
-/// How often it is looked up, while a caller is served, whether the caller may still do what it may.
+/// How often it is looked up, while a caller is served, whether the caller may still do what it
+/// may.
 pub const RIGHTS_CHECK: Duration = Duration::from_millis(500);
 /// How long a call that is cancelled because its caller may do less now may take to answer.
 pub const LAST_ANSWER: Duration = Duration::from_secs(2);
@@ -26,8 +27,8 @@ pub trait TokenVerifier: Send + Sync + 'static {
         false
     }
 
-    /// Notes what the client of a caller calls itself, for the owner's lists. Verifiers without a list
-    /// of tokens note nothing.
+    /// Notes what the client of a caller calls itself, for the owner's lists. Verifiers without a
+    /// list of tokens note nothing.
     fn calls_itself(&self, _caller: &Principal, _name: &str) {}
 
     /// Returns a caller with what their token allows now; `None` if it was revoked after it was

@@ -191,8 +191,8 @@ impl KeptSessions {
         !matches!(self.tokens.client_session(id, unix_seconds(wall_clock())), Ok(None))
     }
 
-    /// Takes a session up again that ended because its rights were narrowed. Returns whether there is
-    /// one. May block.
+    /// Takes a session up again that ended because its rights were narrowed. Returns whether there
+    /// is one. May block.
     pub(super) fn take_up(&self, id: &str) -> bool {
         matches!(self.tokens.take_up_client_session(id), Ok(true))
     }

@@ -9,8 +9,8 @@
 //! this one after a restart, gives these to the SDK, which continues as if it had opened the
 //! session itself. A session that ended in the state has ended everywhere.
 //!
-//! A session whose rights are narrowed ends. But where its client listens on an event stream, and so
-//! is told, the session is taken up again under the same id, with the rights that are left.
+//! A session whose rights are narrowed ends. But where its client listens on an event stream, and
+//! so is told, the session is taken up again under the same id, with the rights that are left.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -220,13 +220,14 @@ impl Sessions {
                     None => false,
                 },
                 Some(Standing::Ended) => false,
-                None => kept.has(&id) || kept.take_up(&id),
+                // Another thread may take the session up between the first look and the try.
+                None => kept.has(&id) || kept.take_up(&id) || kept.has(&id),
             }
         })
     }
 
-    /// Takes a session of a caller up again, whose client listens here, if it ended because its rights
-    /// were narrowed. Returns whether the session is open.
+    /// Takes a session of a caller up again, whose client listens here, if it ended because its
+    /// rights were narrowed. Returns whether the session is open.
     pub async fn take_up(&self, id: &str, owner: &SessionOwner) -> bool {
         if self.lock().get(id).is_none_or(|session| session.owner != *owner) {
             return false;

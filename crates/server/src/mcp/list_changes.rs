@@ -181,8 +181,8 @@ impl ListListener {
     }
 
     /// Waits until a list has changed. Returns `None` once the caller has no rights, or the session
-    /// has ended. A change that comes with the end of the session is returned before. Asking whether
-    /// the session is open takes one up again that was narrowed.
+    /// has ended. A change that comes with the end of the session is returned before. Asking
+    /// whether the session is open takes one up again that was narrowed.
     pub async fn changed(&mut self) -> Option<ListChange> {
         loop {
             if !matches!(self.known, Known::Before(_)) {

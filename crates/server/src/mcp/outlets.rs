@@ -1,9 +1,9 @@
 //! Each message of a session goes to one of its open event streams alone.
 //!
-//! A client may open several event streams for one session. The SDK sends to the one that was opened
-//! first, and to none once that has ended. What a stream may be told is compared with the token
-//! that the last one came with. So messages go to the stream that was opened last, and once it has
-//! ended to the one before.
+//! A client may open several event streams for one session. The SDK sends to the one that was
+//! opened first, and to none once that has ended. What a stream may be told is compared with the
+//! token that the last one came with. So messages go to the stream that was opened last, and once
+//! it has ended to the one before.
 //!
 //! *Source*: MCP 2025-11-25, transports, "Multiple Connections".
 
@@ -61,8 +61,8 @@ impl Outlets {
             if let Some(stream) = of_session.add_to_others() {
                 return Ok(stream);
             }
-            // The stream before may have ended just now. While the SDK knows of it, it sends nothing
-            // to another one.
+            // The stream before may have ended just now. While the SDK knows of it, it sends
+            // nothing to another one.
             tokio::select! {
                 turn = Arc::clone(&of_session.turn).lock_owned() => break turn,
                 () = changed => {}
@@ -162,8 +162,8 @@ impl Drop for Outlet {
     }
 }
 
-/// Passes the messages of a session on until they end, which ends the streams, or until no stream is
-/// open.
+/// Passes the messages of a session on until they end, which ends the streams, or until no stream
+/// is open.
 async fn pass_on(
     mut source: impl Stream<Item = ServerSseMessage> + Unpin,
     to: Arc<OfSession>,

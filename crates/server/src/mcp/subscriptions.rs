@@ -105,7 +105,7 @@ pub type WatchFor =
 
 /// An address that a subscriber watches.
 pub struct Watched {
-    /// The address.
+    /// The address of the resource.
     pub uri: String,
     /// The watch, with the rights that the subscriber had.
     pub watch: Watch,
@@ -170,8 +170,8 @@ impl Subscriptions {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the client of a session on an open stream when its lists change, until the returned guard
-    /// is dropped. Cancels `ended` if the session or its rights end before.
+    /// Tells the client of a session on an open stream when its lists change, until the returned
+    /// guard is dropped. Cancels `ended` if the session or its rights end before.
     pub fn tell_of_lists(
         self: &Arc<Self>,
         stream: &OpenStream,
@@ -312,8 +312,8 @@ impl Subscriptions {
     }
 
     /// Waits for a change. Returns `false` once the token has ended, or allows it no longer, or
-    /// `is_gone` says so. If the token allows less, but this still, something may have changed before
-    /// it is watched again.
+    /// `is_gone` says so. If the token allows less, but this still, something may have changed
+    /// before it is watched again.
     async fn changed(
         &self,
         watched: &mut Watched,

@@ -1,8 +1,8 @@
 //! Clients whose rights the owner narrows while they run: what each is sent, and how it goes on.
 //!
-//! A narrowed session ends: a 404 to the next request that names it leads the client to begin another.
-//! But a client that listens is told, and its session goes on with what is left, since most SDKs
-//! never begin another. No request is left without an answer.
+//! A narrowed session ends: a 404 to the next request that names it leads the client to begin
+//! another. But a client that listens is told, and its session goes on with what is left, since
+//! most SDKs never begin another. No request is left without an answer.
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use serde_json::{Value, json};

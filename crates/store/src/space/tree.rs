@@ -169,8 +169,8 @@ impl Inner {
         self.newest(permit, max_depth, cursor, |found| Some(self.tree_entry(found)))
     }
 
-    /// Finds the files that were changed last, and reads the first bytes of those on the page, since a
-    /// client is told their media types. That is one small read for each of the at most
+    /// Finds the files that were changed last, and reads the first bytes of those on the page,
+    /// since a client is told their media types. That is one small read for each of the at most
     /// [`MAX_FOUND_NAMES`] files, however many the walk passes.
     pub(super) fn recent_files(
         &self,

@@ -95,8 +95,8 @@ impl TokenStore {
         self.remove_ended(now).map(drop)
     }
 
-    /// Takes a session up again that ended because its rights were narrowed. Returns whether there is
-    /// one.
+    /// Takes a session up again that ended because its rights were narrowed. Returns whether there
+    /// is one.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.

@@ -5,12 +5,10 @@
 
 use std::collections::HashMap;
 
+use super::session_rows::OWN_NAME;
 use super::state_dir::StateError;
-use super::tables::{TableError, Tables, values};
+use super::tables::values;
 use super::tokens::TokenStore;
-
-/// The kind of the rows.
-const KIND: &str = "own name";
 
 impl TokenStore {
     /// Records what clients call themselves, each under the `jti` of its token, in one transaction.
@@ -31,7 +29,7 @@ impl TokenStore {
                      CAST(?4 AS BIGINT), expires FROM tokens WHERE jti = ?2 AND client IS NULL \
                      ON CONFLICT (kind, key) DO UPDATE SET value = CAST(?3 AS TEXT), \
                      made = CAST(?4 AS BIGINT)",
-                    values![KIND, jti, name, made],
+                    values![OWN_NAME, jti, name, made],
                 )?;
             }
             Ok(())
@@ -49,17 +47,11 @@ impl TokenStore {
             sessions.map(|session| (session.origin, session.client)).collect();
         let all = "SELECT key, value FROM short_lived WHERE kind = ?1 AND ends > ?2";
         let rows: Vec<(String, String)> = self.read("list the names in", |tables| {
-            tables.rows(all, values![KIND, now], |row| Ok((row.get(0)?, row.get(1)?)))
+            tables.rows(all, values![OWN_NAME, now], |row| Ok((row.get(0)?, row.get(1)?)))
         })?;
         names.extend(rows);
         Ok(names)
     }
-}
-
-/// Forgets the names of the clients of a person.
-pub(super) fn forget_names_of(tables: Tables<'_>, subject: &str) -> Result<(), TableError> {
-    let forget = "DELETE FROM short_lived WHERE kind = ?1 AND owner = ?2";
-    tables.execute(forget, values![KIND, subject]).map(drop)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! The rows that keep sessions of MCP clients, and what ends them.
+//! The rows that keep sessions of MCP clients and the names of these, and what ends them.
 //!
 //! [`super::client_sessions`] opens sessions. What ends a token or an authorization ends its
 //! sessions here, in the same transaction. What narrows an authorization ends them too, but for
-//! clients that listen: a narrowed session is none for anybody, until the server on which its client
-//! listens, and so is told, takes it up again.
+//! clients that listen: a narrowed session is none for anybody, until the server on which its
+//! client listens, and so is told, takes it up again.
 
 use super::tables::{TableError, Tables, values};
 
@@ -11,6 +11,8 @@ use super::tables::{TableError, Tables, values};
 pub(super) const KIND: &str = "session";
 /// The kind of the rows of sessions that ended because their rights were narrowed.
 const NARROWED: &str = "narrowed session";
+/// The kind of the rows with the names that clients give themselves.
+pub(super) const OWN_NAME: &str = "own name";
 
 /// What is kept of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,4 +82,10 @@ fn sessions_of(tables: Tables<'_>, kind: &str, origin: &str) -> Result<Vec<Strin
 pub(super) fn end(tables: Tables<'_>, id: &str) -> Result<(), TableError> {
     let end = "DELETE FROM short_lived WHERE kind IN (?1, ?3) AND key = ?2";
     tables.execute(end, values![KIND, id, NARROWED]).map(drop)
+}
+
+/// Forgets the names of the clients of a person.
+pub(super) fn forget_names_of(tables: Tables<'_>, subject: &str) -> Result<(), TableError> {
+    let forget = "DELETE FROM short_lived WHERE kind = ?1 AND owner = ?2";
+    tables.execute(forget, values![OWN_NAME, subject]).map(drop)
 }

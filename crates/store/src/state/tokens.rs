@@ -11,10 +11,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use stile_domain::records::authority::RecordsClaim;
 
 use super::log_snapshot;
-use super::own_names::forget_names_of;
 use super::private::lock_database;
 use super::reserve::Reserve;
-use super::session_rows::end_sessions_of;
+use super::session_rows::{end_sessions_of, forget_names_of};
 use super::sqlite_schema::{Migration, SqliteSchema};
 use super::state_dir::{StateDir, StateError, io_error};
 use super::tables::{TableError, TableRow, Tables, Value, values};
