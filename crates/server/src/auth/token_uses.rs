@@ -120,11 +120,12 @@ impl TokenUses {
         Ok(uses)
     }
 
-    /// Writes the collected uses and names. Those that cannot be written are lost, and nothing
-    /// else.
+    /// Writes the collected uses and names. If they cannot be written, uses wait for the next write
+    /// and names are lost, and nothing else is.
     pub fn write(&self) {
         let mut collected = self.lock();
-        let uses = std::mem::take(&mut collected.uses);
+        // They stay here until they are written, so that `all` finds each use at any moment.
+        let uses = collected.uses.clone();
         (collected.will_be_written, collected.is_due) = (false, false);
         let new = collected.names.iter_mut().filter(|(_, name)| !name.is_written);
         let names = new.map(|(jti, known)| {
@@ -134,9 +135,15 @@ impl TokenUses {
         let names: Vec<(String, String)> = names.collect();
         drop(collected);
         if !uses.is_empty() {
-            let uses = uses.iter().map(|(jti, used)| (&**jti, *used));
-            if let Err(error) = self.tokens.record_uses(uses) {
-                tracing::warn!(target: "stile::auth", %error, "the use of tokens was not recorded");
+            match self.tokens.record_uses(uses.iter().map(|(jti, used)| (&**jti, *used))) {
+                Ok(()) => self.lock().uses.retain(|jti, used| uses.get(jti) != Some(used)),
+                Err(error) => {
+                    tracing::warn!(
+                        target: "stile::auth",
+                        %error,
+                        "the use of tokens was not recorded"
+                    );
+                }
             }
         }
         if !names.is_empty()
@@ -207,7 +214,9 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(tokens.uses().unwrap(), expected);
-        assert!(uses.lock().uses.is_empty());
+        while !uses.lock().uses.is_empty() {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// `stile stdio` notes a first use before it starts its runtime.
