@@ -5,9 +5,11 @@ or `{"none": "why this client has no such thing"}`. In between it may say `{"ope
 owner opens that address. Or `{"decided": "https://…"}`: the owner has decided there, in its browser.
 """
 
+import contextlib
 import json
 import os
 import queue
+import signal
 import subprocess
 import threading
 
@@ -95,7 +97,8 @@ class Driver(Client):
             environment["STILE_TOKEN"] = token
         log = open(server.folder / "client.log", "ab")
         self.process = subprocess.Popen([*map(str, self.command), server.address], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=log, env=environment, cwd=server.home, text=True)
+                                        stdout=subprocess.PIPE, stderr=log, env=environment, cwd=server.home, text=True,
+                                        start_new_session=True)
         log.close()
         self.answers = queue.Queue()
         threading.Thread(target=self.hear, args=(self.process, self.answers), daemon=True).start()
@@ -149,6 +152,9 @@ class Driver(Client):
         except (OSError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait(5)
+        # What it started, as a browser, must not stay and answer the next client.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process = None
 
     def sign_in_again(self):

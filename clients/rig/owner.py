@@ -3,12 +3,15 @@
 import http.cookiejar
 import re
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from html.parser import HTMLParser
 
 PAGE_SECONDS = 30
+# How long a client may take to listen for the answer.
+LISTENS_SECONDS = 10
 
 
 class Form:
@@ -167,12 +170,21 @@ def read_only(fields):
 
 
 def deliver(location):
-    """Opens the address of the client's answer, as the browser does."""
-    try:
-        with urllib.request.urlopen(location, timeout=PAGE_SECONDS) as answer:
-            answer.read()
-    except urllib.error.HTTPError as error:
-        error.read()
+    """Opens the address of the client's answer, as the browser does. Some clients print the address of the
+    page before they listen for its answer."""
+    end = time.monotonic() + LISTENS_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(location, timeout=PAGE_SECONDS) as answer:
+                answer.read()
+        except urllib.error.HTTPError as error:
+            error.read()
+        except urllib.error.URLError as error:
+            if not isinstance(error.reason, ConnectionRefusedError) or time.monotonic() > end:
+                raise
+            time.sleep(0.2)
+            continue
+        return
 
 
 def text_of(page):

@@ -21,7 +21,11 @@ STEPS = {
 NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 PLAN, BUTT = "space:///plan.md", "space:///notes/butt.md"
 IDLE_SECONDS = 2
+# How long a client may take to open its event stream again after the server was started.
+LISTENS_AGAIN_SECONDS = 5
 PASTED = "the token is pasted"
+# A client that never opens another session by itself is of no use until somebody starts it again.
+ANEW = "only in a new session, which a person, or the program that uses the client, has to open"
 
 
 class Story:
@@ -50,7 +54,7 @@ class Story:
         except Exception as error:  # What a client does wrong is what the table is for.
             self.cell(name, "fails", " ".join(f"{error}".split())[:300] or type(error).__name__)
         else:
-            self.cell(name, "ok", note or "")
+            self.cell(name, "anew" if note == ANEW else "ok", note or "")
             return True
         return False
 
@@ -108,7 +112,7 @@ class Story:
 
     def only_client(self):
         """The identifier of the only client that the owner sees."""
-        found = re.findall(r"^(\S{36,}) ", self.server.command("client", "list"), flags=re.M)
+        found = [row["client_id"] for row in json.loads(self.server.command("client", "list", "--json"))]
         return found[0] if len(found) == 1 else None
 
     def list(self):
@@ -140,7 +144,7 @@ class Story:
                 raise
             self.client.connect_again()
             self.read()
-            return "in a new session"
+            return ANEW
         return ""
 
     def change(self, line):
@@ -213,6 +217,11 @@ class Story:
     def narrowed(self):
         if not self.client.signs_in:
             raise None_("a token of `stile token` is not narrowed, but revoked")
+        # Sessions idle as usual again, and a client that listens does so again.
+        self.server.kill()
+        self.server.start()
+        self.read()
+        time.sleep(LISTENS_AGAIN_SECONDS)
         # Some clients ask the owner again at once, who stays with what was decided.
         self.owner.allows_changes = False
         try:

@@ -6,7 +6,7 @@ from story import STEPS
 
 BEGIN = "<!-- The table: made by `just clients` from clients/results.json, and not by hand. -->"
 END = "<!-- The end of the table. -->"
-MARKS = {"ok": "ok", "fails": "**fails**", "none": "–"}
+MARKS = {"ok": "ok", "anew": "anew", "fails": "**fails**", "none": "–"}
 
 
 def results(here):

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::unseen::is_unseen;
+use crate::unseen::{is_unseen, shown};
 
 /// The client in the journal and the history where the owner's own command line was at work.
 pub const COMMAND_LINE: &str = "command line";
@@ -50,9 +50,106 @@ pub fn is_self_named(name: &str) -> bool {
     name.ends_with(SELF_NAMED)
 }
 
+/// The most characters of a name that a table shows. A longer name ends in an ellipsis there.
+pub const MOST_LISTED_CHARS: usize = 40;
+
+/// Returns a name as a table shows it, but for characters that nobody sees, which a terminal and a
+/// page write out.
+pub fn listed(name: &str) -> Cow<'_, str> {
+    if name.chars().count() <= MOST_LISTED_CHARS {
+        return name.into();
+    }
+    let kept: String = name.chars().take(MOST_LISTED_CHARS - 1).collect();
+    format!("{kept}…").into()
+}
+
+/// A typed name that several clients bear.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` may mean several clients; nothing was done; name one of them in full: {}",
+    shown(.typed), in_full(.names))]
+pub struct SeveralClients {
+    /// What the owner typed.
+    pub typed: String,
+    /// The names that it may mean.
+    pub names: Vec<String>,
+}
+
+fn in_full(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{}`", shown(name))).collect();
+    names.join(", ")
+}
+
+/// Returns which of `names` an owner means who types `typed`: the name that is the same; or else
+/// those that a list shows so, and those that the clients gave themselves and that are the same but
+/// for the mark.
+pub fn meant_by<'n>(typed: &str, names: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut found: Vec<&str> = Vec::new();
+    for name in names {
+        if name == typed {
+            return vec![name];
+        }
+        if is_shown_as(name, typed) && !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// Returns the one of `names` that an owner means who types `typed`, as [`meant_by`] finds it;
+/// `typed` itself if it means none of them.
+///
+/// # Errors
+/// [`SeveralClients`].
+pub fn one_meant_by<'n>(
+    typed: &str,
+    names: impl IntoIterator<Item = &'n str>,
+) -> Result<String, SeveralClients> {
+    match meant_by(typed, names).as_slice() {
+        [] => Ok(typed.to_owned()),
+        [only] => Ok((*only).to_owned()),
+        several => {
+            let names = several.iter().map(|name| (*name).to_owned()).collect();
+            Err(SeveralClients { typed: typed.to_owned(), names })
+        }
+    }
+}
+
+fn is_shown_as(name: &str, typed: &str) -> bool {
+    let own = name.strip_suffix(SELF_NAMED).map_or(name, str::trim_end);
+    [name, own].iter().any(|name| [shown(name), shown(&listed(name))].contains(&typed.into()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_means_what_is_listed_so_and_no_other_where_one_is_the_same() {
+        let long = self_named(&"long ".repeat(10));
+        let cut = listed(&long).into_owned();
+        assert_eq!(cut.chars().count(), MOST_LISTED_CHARS);
+        let names = [
+            "goose (self-named)", "cursor", "cursor (self-named)", "co\u{202e}dex", &long, "zed",
+            "zed", "command line",
+        ];
+        let one = |typed: &str| one_meant_by(typed, names);
+        for (typed, meant) in [
+            ("goose", "goose (self-named)"),
+            ("goose (self-named)", "goose (self-named)"),
+            ("cursor", "cursor"),
+            ("cursor (self-named)", "cursor (self-named)"),
+            ("co\\u{202e}dex", "co\u{202e}dex"),
+            (&cut, &long),
+            ("zed", "zed"),
+            ("none", "none"),
+        ] {
+            assert_eq!(one(typed).as_deref(), Ok(meant), "{typed}");
+        }
+        let others = [format!("{}1", "long ".repeat(9)), format!("{}2", "long ".repeat(9))];
+        let several = one_meant_by(&listed(&others[0]), others.iter().map(String::as_str));
+        assert_eq!(several.as_ref().map_err(|several| several.names.len()), Err(2));
+        assert!(several.unwrap_err().to_string().contains(&others[1]));
+    }
 
     #[test]
     fn no_writing_of_a_name_of_this_program_is_free() {

@@ -1,4 +1,4 @@
-//! The media type of a file as far as its name tells it.
+//! The media type of a file, by its name and its first bytes.
 
 use crate::path::SpacePath;
 
@@ -35,6 +35,33 @@ const BY_ENDING: &[(&str, &str)] = &[
     ("m4a", "audio/mp4"),
     ("mp4", "video/mp4"),
 ];
+
+/// How many of the first bytes of a file decide its media type. A list of files reads as many of
+/// each file that it names, and no more, so it tells the type that a read of the file tells.
+pub const HEAD_BYTES: usize = 8 * 1024;
+
+/// Returns the media type of a file that begins with `head`. `told` is what these bytes tell to
+/// those who know formats.
+///
+/// A picture or a sound is one whatever its name says. Of what begins as UTF-8 the name decides,
+/// and of all else the first bytes.
+pub fn of_file(path: &SpacePath, head: &[u8], told: Option<&'static str>) -> &'static str {
+    let is_text = match std::str::from_utf8(head) {
+        Ok(_) => true,
+        // The head may end within a character.
+        Err(error) => error.error_len().is_none(),
+    };
+    match told {
+        Some(told) if !is_text || is_picture_or_sound(told) => told,
+        _ if is_text => of_text(path),
+        _ => "application/octet-stream",
+    }
+}
+
+/// Returns whether a media type is one of pictures or of sounds.
+pub fn is_picture_or_sound(media_type: &str) -> bool {
+    ["image/", "audio/"].iter().any(|kind| media_type.starts_with(kind))
+}
 
 /// Returns the media type that the name of a file tells; `None` for a name that tells none.
 pub fn of_name(path: &SpacePath) -> Option<&'static str> {
@@ -77,6 +104,24 @@ mod tests {
         ] {
             let path = SpacePath::parse(path).unwrap();
             assert_eq!((of_name(&path), super::of_text(&path)), (by_name, of_a_text), "{path}");
+        }
+    }
+
+    #[test]
+    fn first_bytes_that_are_no_text_decide_and_so_do_those_of_a_picture_or_a_sound() {
+        let (mark, wav) = (&b"%PDF-1.4\n%\xe2\xe3"[..], &b"RIFF\x24\0\0\0WAVE"[..]);
+        for (path, head, told, expected) in [
+            ("/a.md", mark, Some("application/pdf"), "application/pdf"),
+            ("/a.md", b"\xff\xfe", None, "application/octet-stream"),
+            ("/a.md", b"# A\n", None, "text/markdown"),
+            ("/a.md", b"# \xc3", None, "text/markdown"),
+            ("/a.md", b"", None, "text/markdown"),
+            ("/a.txt", b"<!DOCTYPE html>", Some("text/html"), "text/plain"),
+            ("/a.png", b"not a picture", None, "text/plain"),
+            ("/a", wav, Some("audio/wav"), "audio/wav"),
+        ] {
+            let path = SpacePath::parse(path).unwrap();
+            assert_eq!(of_file(&path, head, told), expected, "{path} {head:?}");
         }
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::ascii_name::ascii_name;
 use crate::notes::parse_front_matter;
+use crate::tool_name::Spelling;
 
 /// The most prompts of one folder.
 pub const MAX_PROMPTS: usize = 100;
@@ -143,10 +144,21 @@ impl Prompt {
         Self { name: format!("{kept}-{:04x}", hash & 0xffff), ..self }
     }
 
-    /// Returns the prompt with other words between its placeholders, which `change` makes.
+    /// Returns the prompt with the names of tools in this spelling, wherever it says them.
     #[must_use]
-    pub fn with_words(&self, change: impl FnOnce(String) -> String) -> Self {
-        Self { template: change(self.template.clone()), ..self.clone() }
+    pub fn spelled(self, spelling: Spelling) -> Self {
+        let respelled = |text: String| spelling.respelled(&text).into_owned();
+        let arguments = self.arguments.into_iter().map(|argument| PromptArgument {
+            description: argument.description.map(respelled),
+            ..argument
+        });
+        Self {
+            title: self.title.map(respelled),
+            description: self.description.map(respelled),
+            arguments: arguments.collect(),
+            template: respelled(self.template),
+            name: self.name,
+        }
     }
 
     /// Puts values in place of the placeholders. An argument without a value becomes an empty text.

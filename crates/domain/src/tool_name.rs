@@ -58,6 +58,25 @@ impl Spelling {
     }
 }
 
+impl Spelling {
+    /// Returns a text of the owner, such as a prompt, with the names of tools in this spelling,
+    /// however the owner spelled them. A name is a whole word: `file.read.md`, `/text_read` and
+    /// `{{text_read}}` are none. Every other word is as the owner wrote it.
+    pub fn respelled(self, text: &str) -> Cow<'_, str> {
+        let is_of_word = |c: char| c.is_alphanumeric() || "_./-{}".contains(c);
+        let mut respelled = String::with_capacity(text.len());
+        for piece in text.split_inclusive(|c| !is_of_word(c)) {
+            // A sentence may end with a name.
+            let word = piece.trim_end_matches(|c| !is_of_word(c)).trim_end_matches('.');
+            let mut dotted = TOOLS.iter().filter(|name| name.contains('.'));
+            let tool = dotted.find(|name| **name == word || Self::Underscored.name(name) == word);
+            respelled.push_str(&tool.map_or(word.into(), |tool| self.name(tool)));
+            respelled.push_str(piece.get(word.len()..).unwrap_or_default());
+        }
+        if respelled == text { text.into() } else { respelled.into() }
+    }
+}
+
 /// Returns the parts of a text between backticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
@@ -169,6 +188,22 @@ mod tests {
         assert_eq!(Spelling::Underscored.name("note.set_property"), "note_set_property");
         assert_eq!(Spelling::Underscored.name("read_record_field"), "read_record_field");
         assert_eq!(Spelling::default(), Spelling::Underscored);
+    }
+
+    #[test]
+    fn a_text_of_the_owner_names_tools_in_the_spelling_of_the_caller() {
+        let text =
+            "text.read, `file_list`; file.read. Not /a/file.read, file.read.md or {{text_read}}";
+        assert_eq!(
+            Spelling::Underscored.respelled(text),
+            "text_read, `file_list`; file_read. Not /a/file.read, file.read.md or {{text_read}}"
+        );
+        assert_eq!(
+            Spelling::Dotted.respelled(text),
+            "text.read, `file.list`; file.read. Not /a/file.read, file.read.md or {{text_read}}"
+        );
+        let other = "Say `fetch` and schréib.";
+        assert!(matches!(Spelling::Dotted.respelled(other), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -183,12 +183,16 @@ impl Service {
         Ok(Caller { session, ..Caller::local(verified.principal.clone()) })
     }
 
-    /// Returns what this agent reads when it connects: the owner's words first.
+    /// Returns what this agent reads when it connects: the owner's words first, with the names of
+    /// tools as the agent is shown them.
     pub fn instructions(&self, caller: &Caller) -> Cow<'static, str> {
         let first = self.toolsets.first();
         let own = first.map_or(Cow::Borrowed(""), |(toolset, _)| toolset.instructions(caller));
         match &self.texts.instructions {
-            Some(text) => format!("{text}\n\n{own}").into(),
+            Some(text) => {
+                let text = caller.names.spelling().respelled(text);
+                format!("{text}\n\n{own}").into()
+            }
             None => own,
         }
     }

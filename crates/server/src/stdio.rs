@@ -25,7 +25,6 @@ use rmcp::model::{
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage, serve_server};
 use rmcp::transport::Transport;
 use serde_json::Value;
-use stile_domain::permit::Principal;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -37,7 +36,7 @@ use crate::mcp::handshake;
 use crate::mcp::list_changes::CurrentRights;
 use crate::mcp::presentation::Presentation;
 use crate::mcp::revisions;
-use crate::mcp::subscriptions::Subscriptions;
+use crate::mcp::subscriptions::{RevocationCheck, Subscriptions};
 use crate::service::Service;
 use plain_calls::PlainCalls;
 
@@ -84,14 +83,16 @@ pub async fn serve_on(
         .spawn(move || read_lines(input, &line_sender))?;
     let (responses, unwritten) = mpsc::channel(QUEUE_LENGTH);
     let writer = tokio::spawn(write_lines(unwritten, output));
-    let rights: CurrentRights = Arc::new(|caller: &Principal| Some(caller.clone()));
-    let is_revoked: Arc<dyn Fn(&Principal) -> bool + Send + Sync> = match &caller {
+    let has_ended: Arc<dyn Fn() -> bool + Send + Sync> = match &caller {
         CallerSource::Stdio(client) => {
             let client = Arc::clone(client);
-            Arc::new(move |_| client.is_ended())
+            Arc::new(move || client.is_ended())
         }
-        CallerSource::Fixed(_) | CallerSource::Request => Arc::new(|_| false),
+        CallerSource::Fixed(_) | CallerSource::Request => Arc::new(|| false),
     };
+    let ended = Arc::clone(&has_ended);
+    let rights: CurrentRights = Arc::new(move |caller| (!ended()).then(|| caller.clone()));
+    let is_revoked: RevocationCheck = Arc::new(move |_| has_ended());
     let subscriptions = Subscriptions::new(is_revoked, rights, CancellationToken::new());
     let handler = Handler::new(service, caller, presentation, Arc::new(subscriptions));
     let plain_calls = PlainCalls::new(handler.clone());

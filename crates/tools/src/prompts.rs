@@ -3,10 +3,11 @@
 //! A prompt says what to do and holds nothing of the space, so it needs no scope. The program's own
 //! prompts are offered to callers who are shown the tools that they name. A prompt of the owner
 //! takes the place of one of the same name. The folder is read for each request, so an edit counts
-//! at once.
+//! at once. A prompt names tools as the caller is shown them, whoever wrote it.
 
 use serde_json::{Map, Value};
 use stile_domain::prompts::{BadArguments, Prompt};
+use stile_domain::tool_name::Spelling;
 use stile_store::incident;
 use stile_store::owner_texts::PromptFolder;
 
@@ -67,13 +68,24 @@ impl Prompts {
         Self { folder: Some(folder) }
     }
 
-    /// Returns the prompts for a caller who is shown these tools, sorted by name.
-    pub async fn list(&self, tools: &[&'static str]) -> Vec<Prompt> {
-        self.all(tools).await.into_iter().map(|(prompt, _)| prompt).collect()
+    /// Returns the prompts for a caller who is shown these tools in this spelling, sorted by name.
+    pub async fn list(&self, tools: &[&'static str], spelling: Spelling) -> Vec<Prompt> {
+        let mut prompts = self.of_owner().await;
+        for own in BUILT_IN {
+            let is_shown = own.tools.iter().all(|tool| tools.contains(tool));
+            let is_replaced = prompts.iter().any(|prompt| prompt.name == own.name);
+            if is_shown
+                && !is_replaced
+                && let Ok(prompt) = Prompt::parse(own.name, own.text)
+            {
+                prompts.push(prompt);
+            }
+        }
+        prompts.sort_by(|one, other| one.name.cmp(&other.name));
+        prompts.into_iter().map(|prompt| prompt.spelled(spelling)).collect()
     }
 
-    /// Returns a prompt with its values. `spell` spells the name of a tool as the caller is shown
-    /// it; the owner's own words stay as they are.
+    /// Returns a prompt with its values, which stay as they are.
     ///
     /// # Errors
     /// [`PromptRefused`].
@@ -82,37 +94,13 @@ impl Prompts {
         name: &str,
         values: &Map<String, Value>,
         tools: &[&'static str],
-        spell: impl Fn(&str) -> String,
+        spelling: Spelling,
     ) -> Result<FilledPrompt, PromptRefused> {
-        let prompts = self.all(tools).await;
-        let found = prompts.into_iter().find(|(prompt, _)| prompt.name == name);
-        let (prompt, names) = found.ok_or(PromptRefused::Unknown)?;
-        // Names are spelled before the values come in, which stay as they are.
-        let spelled = prompt.with_words(|words| {
-            names.iter().fold(words, |words, name| words.replace(name, &spell(name)))
-        });
-        let text = spelled.fill(values)?;
+        let prompts = self.list(tools, spelling).await;
+        let found = prompts.into_iter().find(|prompt| prompt.name == name);
+        let prompt = found.ok_or(PromptRefused::Unknown)?;
+        let text = prompt.fill(values)?;
         Ok(FilledPrompt { description: prompt.description, text })
-    }
-
-    /// Returns each prompt with the names of tools in it that are spelled for the caller.
-    async fn all(&self, tools: &[&'static str]) -> Vec<(Prompt, &'static [&'static str])> {
-        let mut prompts: Vec<(Prompt, &'static [&'static str])> = Vec::new();
-        for prompt in self.of_owner().await {
-            prompts.push((prompt, &[]));
-        }
-        for own in BUILT_IN {
-            let is_shown = own.tools.iter().all(|tool| tools.contains(tool));
-            let is_replaced = prompts.iter().any(|(prompt, _)| prompt.name == own.name);
-            if is_shown
-                && !is_replaced
-                && let Ok(prompt) = Prompt::parse(own.name, own.text)
-            {
-                prompts.push((prompt, own.tools));
-            }
-        }
-        prompts.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
-        prompts
     }
 
     /// Reads the owner's prompts. A folder that cannot be read has none, and the log says why.
@@ -133,7 +121,6 @@ impl Prompts {
 mod tests {
     use super::*;
     use crate::space::SpaceTools;
-    use stile_domain::tool_name::Spelling;
 
     fn shown() -> Vec<&'static str> {
         SpaceTools::built_in().map(|tool| tool.name).collect()
@@ -157,13 +144,13 @@ mod tests {
         let names = |prompts: Vec<Prompt>| -> Vec<String> {
             prompts.into_iter().map(|prompt| prompt.name).collect()
         };
-        let all = names(prompts.list(&shown()).await);
+        let all = names(prompts.list(&shown(), Spelling::Dotted).await);
         assert_eq!(all, ["answer-from-notes", "file-this-note", "weekly-review"]);
         let readers = ["text.search", "file.find", "text.read", "file.list"];
-        let of_readers = names(prompts.list(&readers).await);
+        let of_readers = names(prompts.list(&readers, Spelling::Dotted).await);
         assert_eq!(of_readers, ["answer-from-notes", "weekly-review"]);
         let values = Map::from_iter([("question".to_owned(), "Is `text.read` a name?".into())]);
-        let underscored = |name: &str| Spelling::Underscored.name(name).into_owned();
+        let underscored = Spelling::Underscored;
         let filled =
             prompts.get("answer-from-notes", &values, &readers, underscored).await.unwrap();
         assert!(filled.text.contains("`text_search`") && filled.text.contains("Is `text.read` a"));

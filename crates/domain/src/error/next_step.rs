@@ -3,7 +3,20 @@
 use std::borrow::Cow;
 
 use super::{EncodingFault, Refusal};
+use crate::path::SpacePath;
+use crate::scope::{Scope, Verb};
 use crate::tool_name::ShownTools;
+
+/// What a caller can do who may only add to the files that a call needs.
+const ADD_UNREAD: &str = "To a file that is there you may add: call `text.append` with \
+    `size_bytes` 0 and the `hash` of nothing, \
+    `e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855`.";
+
+/// Returns whether scopes allow adding to every path that a call needs more for.
+fn may_only_add(needed: &[Scope], granted: &[Scope]) -> bool {
+    let is_covered = |path: &SpacePath| granted.iter().any(|it| it.covers(Verb::Append, path));
+    needed.iter().all(|scope| is_covered(scope.path()))
+}
 
 impl Refusal {
     /// Returns the whole message for the agent: what is wrong, what is true now, and what to call
@@ -88,6 +101,9 @@ impl Refusal {
                 Some(format!("Edit lines {first} to {last} with `{tool}`.").into())
             }
             Self::TooLarge { advice, .. } => sentence(advice),
+            Self::InsufficientScope { needed, granted } if may_only_add(needed, granted) => {
+                sentence(ADD_UNREAD)
+            }
             Self::NoVersion { path, .. } if names.has("file.history") => {
                 let tool = names.name("file.history");
                 Some(format!("`{tool}` shows which versions of `{path}` there are.").into())

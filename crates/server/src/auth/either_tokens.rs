@@ -39,6 +39,12 @@ impl TokenVerifier for EitherVerifier {
         }
     }
 
+    fn calls_itself(&self, caller: &Principal, name: &str) {
+        if caller.token().is_some_and(|jti| self.local.is_listed(jti)) {
+            self.local.calls_itself(caller, name);
+        }
+    }
+
     fn current(&self, caller: &Principal) -> Option<Principal> {
         match caller.token().map(|jti| self.local.is_listed(jti)) {
             Some(true) => self.local.current(caller),

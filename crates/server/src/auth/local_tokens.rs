@@ -148,6 +148,12 @@ impl TokenVerifier for LocalVerifier {
         }
     }
 
+    fn calls_itself(&self, caller: &Principal, name: &str) {
+        if let (Some(uses), Some(jti), None) = (&self.uses, caller.token(), caller.client()) {
+            uses.note_name(jti, name);
+        }
+    }
+
     fn current(&self, caller: &Principal) -> Option<Principal> {
         let Some(jti) = caller.token() else { return Some(caller.clone()) };
         match self.tokens.standing(jti, unix_seconds((self.clock)())) {

@@ -41,7 +41,7 @@ pub use provider_tokens::ProviderVerifier;
 pub use rejection::TokenRejected;
 pub use stdio_client::{ServedSpace, StdioClient, StdioRefusal, StdioRights, stdio_record};
 pub use token_uses::TokenUses;
-pub use verifier::TokenVerifier;
+pub use verifier::{LAST_ANSWER, RIGHTS_CHECK, TokenVerifier};
 
 /// Returns the local user, who started this process and gave the scopes, and perhaps a grant, on
 /// its command line. As the client of a grant this user gets a token identifier, new for each

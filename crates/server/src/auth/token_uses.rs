@@ -1,10 +1,12 @@
-//! Notes when tokens are used, without a write for each call.
+//! Notes when tokens are used, and what their clients call themselves, without a write for each
+//! call.
 //!
-//! A use is kept in memory. The uses of half a minute are written together, and so is the rest when
-//! the server stops. A power cut loses at most those. The database is busy with this a few
+//! The first use of a token since the start is written at once, so that the owner's lists have it
+//! even if the process is killed. Later uses are kept in memory: those of half a minute are written
+//! together, and so is the rest when the server stops. The database is busy with this a few
 //! milliseconds in half a minute, and not at all while nobody calls.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +14,8 @@ use stile_store::state::{StateError, TokenStore};
 
 /// How long uses are collected before they are written.
 const COLLECTED: Duration = Duration::from_secs(30);
+/// The most characters of a client's name that are kept.
+const MAX_NAME_CHARS: usize = 128;
 
 /// The uses of the tokens of one state.
 #[derive(Debug)]
@@ -24,8 +28,21 @@ pub struct TokenUses {
 #[derive(Debug, Default)]
 struct Collected {
     uses: HashMap<Box<str>, i64>,
-    /// Whether a task waits to write them.
+    /// What the client of each token called itself last, since the start.
+    names: HashMap<Box<str>, OwnName>,
+    /// The tokens that were used since the start.
+    known: HashSet<Box<str>>,
+    /// Whether a task waits to write the uses.
     will_be_written: bool,
+    /// Whether a write has been asked for that has not begun.
+    is_due: bool,
+}
+
+/// What a client calls itself.
+#[derive(Debug)]
+struct OwnName {
+    name: String,
+    is_written: bool,
 }
 
 impl TokenUses {
@@ -41,6 +58,10 @@ impl TokenUses {
         match collected.uses.get_mut(jti) {
             Some(used) => *used = now,
             None => drop(collected.uses.insert(jti.into(), now)),
+        }
+        if !collected.known.contains(jti) {
+            collected.known.insert(jti.into());
+            return self.write_soon(collected);
         }
         if collected.will_be_written {
             return;
@@ -58,6 +79,35 @@ impl TokenUses {
         }
     }
 
+    /// Notes what the client of a token calls itself, where the token names no client. The first
+    /// name is written at once, so that the owner's lists have it, and another one with the uses.
+    pub(super) fn note_name(self: &Arc<Self>, jti: &str, name: &str) {
+        let mut collected = self.lock();
+        let known = collected.names.get(jti);
+        if known.is_some_and(|known| known.name.chars().eq(name.chars().take(MAX_NAME_CHARS))) {
+            return;
+        }
+        let is_first = known.is_none();
+        let name = name.chars().take(MAX_NAME_CHARS).collect();
+        collected.names.insert(jti.into(), OwnName { name, is_written: false });
+        if is_first {
+            self.write_soon(collected);
+        }
+    }
+
+    /// Writes everything on another thread, unless that has been asked for and has not begun.
+    /// Without a runtime, all is written with the next uses, or when this is dropped.
+    fn write_soon(self: &Arc<Self>, mut collected: MutexGuard<'_, Collected>) {
+        if !collected.is_due
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            collected.is_due = true;
+            drop(collected);
+            let uses = Arc::clone(self);
+            runtime.spawn_blocking(move || uses.write());
+        }
+    }
+
     /// Returns when each token was last used, in UTC seconds since 1970.
     ///
     /// # Errors
@@ -70,15 +120,36 @@ impl TokenUses {
         Ok(uses)
     }
 
-    /// Writes the collected uses. Uses that cannot be written are lost, and nothing else.
+    /// Writes the collected uses and names. If they cannot be written, uses wait for the next write
+    /// and names are lost, and nothing else is.
     pub fn write(&self) {
-        let Collected { uses, .. } = std::mem::take(&mut *self.lock());
-        if uses.is_empty() {
-            return;
+        let mut collected = self.lock();
+        // They stay here until they are written, so that `all` finds each use at any moment.
+        let uses = collected.uses.clone();
+        (collected.will_be_written, collected.is_due) = (false, false);
+        let new = collected.names.iter_mut().filter(|(_, name)| !name.is_written);
+        let names = new.map(|(jti, known)| {
+            known.is_written = true;
+            (jti.to_string(), known.name.clone())
+        });
+        let names: Vec<(String, String)> = names.collect();
+        drop(collected);
+        if !uses.is_empty() {
+            match self.tokens.record_uses(uses.iter().map(|(jti, used)| (&**jti, *used))) {
+                Ok(()) => self.lock().uses.retain(|jti, used| uses.get(jti) != Some(used)),
+                Err(error) => {
+                    tracing::warn!(
+                        target: "stile::auth",
+                        %error,
+                        "the use of tokens was not recorded"
+                    );
+                }
+            }
         }
-        let uses = uses.iter().map(|(jti, used)| (&**jti, *used));
-        if let Err(error) = self.tokens.record_uses(uses) {
-            tracing::warn!(target: "stile::auth", %error, "the use of tokens was not recorded");
+        if !names.is_empty()
+            && let Err(error) = self.tokens.record_self_given_names(&names)
+        {
+            tracing::warn!(target: "stile::auth", %error, "names of clients were not recorded");
         }
     }
 
@@ -122,22 +193,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_uses_of_half_a_minute_are_written_together() {
+    async fn the_first_use_is_written_at_once_and_those_of_half_a_minute_together() {
         let (_folder, tokens) = store();
         let uses = TokenUses::new(Arc::clone(&tokens));
+        uses.note("a", -2);
+        uses.note("b", -1);
+        let first = HashMap::from([("a".to_owned(), -2), ("b".to_owned(), -1)]);
+        while tokens.uses().unwrap() != first {
+            tokio::task::yield_now().await;
+        }
         for now in 0..1000 {
             uses.note("a", now);
             uses.note("b", now / 2);
         }
-        assert_eq!(tokens.uses().unwrap(), HashMap::new());
+        assert_eq!(tokens.uses().unwrap(), first);
         let expected = HashMap::from([("a".to_owned(), 999), ("b".to_owned(), 499)]);
         assert_eq!(uses.all().unwrap(), expected);
         tokio::time::sleep(COLLECTED).await;
-        while tokens.uses().unwrap().is_empty() {
+        while tokens.uses().unwrap() == first {
             tokio::task::yield_now().await;
         }
         assert_eq!(tokens.uses().unwrap(), expected);
-        assert!(uses.lock().uses.is_empty());
+        while !uses.lock().uses.is_empty() {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// `stile stdio` notes a first use before it starts its runtime.

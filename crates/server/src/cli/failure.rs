@@ -2,6 +2,7 @@
 
 use std::io;
 
+use stile_domain::client_name::SeveralClients;
 use stile_domain::error::Refusal;
 use stile_domain::records::problem::Problem;
 use stile_domain::tool_name::Spelling;
@@ -77,6 +78,12 @@ failures! {
     RecordsError: {}
     StateError: { StateError::Overlap { .. } }
     UnknownInput: { UnknownInput::Format { .. } }
+}
+
+impl From<SeveralClients> for Failure {
+    fn from(error: SeveralClients) -> Self {
+        Self::Usage(error.to_string())
+    }
 }
 
 impl From<ConfigError> for Failure {
@@ -164,6 +171,7 @@ impl From<OwnerFilesError> for Failure {
         match error {
             OwnerFilesError::History(error) => error.into(),
             OwnerFilesError::Refused(refusal) => (*refusal).into(),
+            OwnerFilesError::SeveralClients(several) => several.into(),
         }
     }
 }

@@ -19,8 +19,7 @@ use super::headers::{self, RepeatedHeader};
 use super::metadata;
 use super::peer::RequestOrigin;
 use super::rate_limit::RateLimit;
-use super::response_body::CHECK_INTERVAL;
-use crate::auth::{TokenRejected, TokenVerifier, VerifiedCaller};
+use crate::auth::{RIGHTS_CHECK, TokenRejected, TokenVerifier, VerifiedCaller};
 use crate::fair_share::{Neighbour, Share, ShareUsedUp};
 use crate::shares::Shares;
 
@@ -157,10 +156,15 @@ impl Admission {
         self.verifier.is_revoked(caller)
     }
 
+    /// Notes what the client of an admitted caller calls itself, for the owner's lists.
+    pub fn calls_itself(&self, caller: &Principal, name: &str) {
+        self.verifier.calls_itself(caller, name);
+    }
+
     /// Waits until the token of an admitted caller is revoked, or allows less.
     pub async fn revoked(&self, caller: &Principal) {
         loop {
-            tokio::time::sleep(CHECK_INTERVAL).await;
+            tokio::time::sleep(RIGHTS_CHECK).await;
             if self.is_revoked(caller) {
                 return;
             }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use stile_domain::permit::Principal;
-use stile_store::state::{ClientSession, OpenedSession, StateError, TokenStore};
+use stile_store::state::{ClientSession, OpenedSession, StateError, TokenStanding, TokenStore};
 
 use super::rate_limit::RateLimit;
 use crate::clock::{unix_seconds, wall_clock};
@@ -16,7 +16,8 @@ use crate::clock::{unix_seconds, wall_clock};
 /// How long uses are collected before they are written.
 const COLLECTED: Duration = Duration::from_secs(60);
 /// The sessions of one subject that are kept in a second, over time and at once. Each is a write
-/// that the lookups of all tokens wait for. A subject that opens more gets sessions in memory only.
+/// that the lookups of all tokens wait for. A subject that opens more gets sessions in memory only,
+/// which end with the process, and as all others with what they were opened with.
 const KEPT_RATE: (u32, u32) = (2, 128);
 /// The most characters of a client's name that are kept.
 const MAX_NAME_CHARS: usize = 128;
@@ -40,7 +41,27 @@ pub(super) enum Kept {
     /// The session is in the state. Sessions of the subject that made room have ended.
     Kept { dropped: Vec<String> },
     /// The session ends with the process.
-    InMemoryOnly,
+    InMemoryOnly(BriefSession),
+}
+
+/// What a session that is in memory only ends with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BriefSession {
+    /// The identifier of the authorization or the token that it was opened with.
+    origin: String,
+    /// What that allowed then; `None` if this server did not issue it.
+    allowed: Option<TokenStanding>,
+}
+
+/// Whether a session that is in memory only has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The session is open.
+    Open,
+    /// The session ended because its rights were narrowed. It may be taken up again as this one.
+    Narrowed(BriefSession),
+    /// The session ended with what it was opened with.
+    Ended,
 }
 
 /// The sessions in the state.
@@ -67,19 +88,47 @@ impl KeptSessions {
         most: usize,
     ) -> Kept {
         let is_shared = self.tokens.is_shared();
-        if !is_shared && self.rate.take(new.principal.subject(), Instant::now()).is_err() {
-            return Kept::InMemoryOnly;
-        }
+        let is_kept = is_shared || self.rate.take(new.principal.subject(), Instant::now()).is_ok();
         let kept = Arc::clone(self);
-        let written =
-            tokio::task::spawn_blocking(move || kept.write_new(&new, owner, &ended, most)).await;
-        match written {
-            Ok(Ok(dropped)) => Kept::Kept { dropped },
-            Ok(Err(error)) => {
-                tracing::warn!(target: "stile::http", %error, "a session is not kept");
-                Kept::InMemoryOnly
+        let written = tokio::task::spawn_blocking(move || {
+            if is_kept {
+                match kept.write_new(&new, owner, &ended, most) {
+                    Ok(dropped) => return Kept::Kept { dropped },
+                    Err(error) => {
+                        tracing::warn!(target: "stile::http", %error, "a session is not kept");
+                    }
+                }
             }
-            Err(_) => Kept::InMemoryOnly,
+            Kept::InMemoryOnly(kept.brief(&new.principal))
+        });
+        // If the work panicked, nobody knows what the session was opened with: it has ended.
+        let never = BriefSession { origin: String::new(), allowed: Some(TokenStanding::Refused) };
+        written.await.unwrap_or(Kept::InMemoryOnly(never))
+    }
+
+    /// Returns what a session of a caller ends with that is in memory only.
+    fn brief(&self, principal: &Principal) -> BriefSession {
+        let origin = self.origin(principal).unwrap_or_default();
+        let now = unix_seconds(wall_clock());
+        let allowed = self.tokens.standing_of_origin(&origin, now).ok();
+        let allowed = allowed.filter(|allowed| *allowed != TokenStanding::Refused);
+        BriefSession { origin, allowed }
+    }
+
+    /// Returns whether a session that is in memory only has ended. May block.
+    pub(super) fn standing(&self, brief: &BriefSession) -> Standing {
+        let Some(allowed) = &brief.allowed else { return Standing::Open };
+        let now = self.tokens.standing_of_origin(&brief.origin, unix_seconds(wall_clock()));
+        match (allowed, now) {
+            (TokenStanding::Refused, _) | (_, Ok(TokenStanding::Refused)) => Standing::Ended,
+            (TokenStanding::ByApproval(then), Ok(TokenStanding::ByApproval(now)))
+                if then.is_narrowed_by(&now) =>
+            {
+                let allowed = Some(TokenStanding::ByApproval(now));
+                Standing::Narrowed(BriefSession { allowed, ..brief.clone() })
+            }
+            // The state does not say that the session ended. Its token was verified just now.
+            (_, Ok(_) | Err(_)) => Standing::Open,
         }
     }
 
@@ -140,6 +189,12 @@ impl KeptSessions {
     /// Returns whether a session has not ended, as far as the state can say.
     pub(super) fn has(&self, id: &str) -> bool {
         !matches!(self.tokens.client_session(id, unix_seconds(wall_clock())), Ok(None))
+    }
+
+    /// Takes a session up again that ended because its rights were narrowed. Returns whether there
+    /// is one. May block.
+    pub(super) fn take_up(&self, id: &str) -> bool {
+        matches!(self.tokens.take_up_client_session(id), Ok(true))
     }
 
     /// Ends a session, durably.

@@ -22,10 +22,10 @@ use super::headers::{self, RepeatedHeader};
 use super::kept_sessions::NewSession;
 use super::options::HttpOptions;
 use super::request_body::{self, BodyError};
-use super::response_body::{ExpiringBody, GuardedBody, LAST_ANSWER, UnansweredCall};
+use super::response_body::{ExpiringBody, GuardedBody, UnansweredCall};
 use super::responses;
 use super::sessions::{PendingRequest, SessionOwner, Sessions};
-use crate::auth::VerifiedCaller;
+use crate::auth::{LAST_ANSWER, VerifiedCaller};
 use crate::fair_share::{Neighbour, PausedShare, Share};
 use crate::mcp::client_names::spelling;
 use crate::mcp::direct::{self, Call};
@@ -36,7 +36,7 @@ use crate::mcp::presentation::BadQuery;
 use crate::mcp::progress::JsonOnly;
 use crate::mcp::revisions::FIRST_SESSIONLESS;
 use crate::mcp::streamable::Streamable;
-use crate::mcp::subscriptions::{Subscriptions, TokenExpiry};
+use crate::mcp::subscriptions::{OpenStream, Subscriptions, TokenExpiry};
 use crate::people::{Person, Unavailable};
 use crate::service::Service;
 use stile_store::space::ThreadShare;
@@ -240,7 +240,7 @@ impl McpEndpoint {
         if ignores_session(&message, &parts.headers) {
             parts.headers.remove(SESSION_ID);
         }
-        let session = self.enter_session(&parts.headers, &requester.owner)?;
+        let session = self.enter_session(&parts.headers, &requester.owner).await?;
         let session_client = match &session {
             Some(id) => self.sessions.client(id),
             None => handshake::agreed(&message).map(|(_, client)| client),
@@ -252,6 +252,7 @@ impl McpEndpoint {
             requester.person.service.told_tools(caller, spelling, presentation.groups);
         let named = session_client.as_deref().or_else(|| handshake::calls_itself(&message));
         if let Some(name) = named {
+            self.admission.calls_itself(&requester.caller.principal, name);
             requester.caller.principal = requester.caller.principal.named_by_itself(name);
         }
         self.check_scopes(&message, &parts, &requester)?;
@@ -338,7 +339,7 @@ impl McpEndpoint {
         if Accepted::of(&parts.headers).events {
             accept::accept_stream(&mut parts.headers);
         }
-        let session = self.enter_session(&parts.headers, &requester.owner)?;
+        let session = self.enter_session(&parts.headers, &requester.owner).await?;
         let is_delete = parts.method == Method::DELETE;
         let open = session
             .as_deref()
@@ -359,9 +360,10 @@ impl McpEndpoint {
             // A request that came in between may have brought the session back.
             self.streamable.close(session).await;
         }
-        if let Some(session) = session.filter(|_| !is_delete && response.status().is_success()) {
-            let guard = (open, self.tell_of_lists(session, requester, ended));
-            response = response.map(|body| GuardedBody::wrap(body, guard));
+        if let Some((session, open)) = session.zip(open).filter(|_| response.status().is_success())
+        {
+            let telling = self.tell_of_lists(session, requester, &open, ended);
+            response = response.map(|body| GuardedBody::wrap(body, (open, telling)));
         }
         if was_deleted {
             // The session has ended, and clients treat 202 as a failure.
@@ -375,6 +377,7 @@ impl McpEndpoint {
         &self,
         session: String,
         Requester { caller, person, expires, .. }: &Requester,
+        open: &OpenStream,
         ended: CancellationToken,
     ) -> DropGuard {
         let rights = Arc::clone(self.subscriptions.rights());
@@ -382,12 +385,13 @@ impl McpEndpoint {
         let shown = self.subscriptions.shown_to(&session);
         let listener = ListListener::new(service, caller, Some(*expires), rights, shown);
         let is_open = self.sessions.is_open(&session);
-        self.subscriptions.tell_of_lists(&session, listener.while_open(is_open), ended)
+        self.subscriptions.tell_of_lists(open, listener.while_open(is_open), ended)
     }
 
     /// Returns the session that the headers name; `None` if they name none. Refuses a session of
-    /// another caller.
-    fn enter_session(
+    /// another caller, and one that has ended. A session whose rights were narrowed goes on if its
+    /// client listens here: it is told.
+    async fn enter_session(
         &self,
         headers: &HeaderMap,
         owner: &SessionOwner,
@@ -397,10 +401,14 @@ impl McpEndpoint {
             Ok(Some(session)) => session.to_str().unwrap_or_default(),
             Err(RepeatedHeader) => "",
         };
-        if self.sessions.enter(session, owner, Instant::now()) {
-            Ok(Some(session.to_owned()))
-        } else {
-            Err(Box::new(responses::no_such_session()))
+        let enter = || self.sessions.enter(session, owner, Instant::now());
+        let is_entered = enter()
+            || self.subscriptions.has_stream(session)
+                && self.sessions.take_up(session, owner).await
+                && enter();
+        match is_entered {
+            true => Ok(Some(session.to_owned())),
+            false => Err(Box::new(responses::no_such_session())),
         }
     }
 

@@ -19,12 +19,8 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use stile_store::cancellation::Cancellation;
 
+use crate::auth::{LAST_ANSWER, RIGHTS_CHECK};
 use crate::clock::wall_clock;
-
-/// How often the token is checked.
-pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// How long a call that is cancelled with its token may take to answer.
-pub(super) const LAST_ANSWER: Duration = Duration::from_secs(2);
 
 /// A body that keeps a value until the body ends.
 pub struct GuardedBody {
@@ -126,7 +122,7 @@ fn until_next_check(expires: SystemTime, now: SystemTime) -> Option<Duration> {
         .duration_since(now)
         .ok()
         .filter(|left| !left.is_zero())
-        .map(|left| left.min(CHECK_INTERVAL))
+        .map(|left| left.min(RIGHTS_CHECK))
 }
 
 impl HttpBody for ExpiringBody {
@@ -170,7 +166,7 @@ mod tests {
             until_next_check(now + Duration::from_millis(5), now),
             Some(Duration::from_millis(5))
         );
-        assert_eq!(until_next_check(now + Duration::from_secs(86_400), now), Some(CHECK_INTERVAL));
+        assert_eq!(until_next_check(now + Duration::from_secs(86_400), now), Some(RIGHTS_CHECK));
         assert_eq!(until_next_check(now, now), None);
         assert_eq!(until_next_check(now - Duration::from_secs(1), now), None);
     }

@@ -8,15 +8,18 @@
 //! name of its client, for a week after its last use. Another server that shares the database, or
 //! this one after a restart, gives these to the SDK, which continues as if it had opened the
 //! session itself. A session that ended in the state has ended everywhere.
+//!
+//! A session whose rights are narrowed ends. But where its client listens on an event stream, and
+//! so is told, the session is taken up again under the same id, with the rights that are left.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::role::Role;
 
-use super::kept_sessions::{Kept, KeptSessions, NewSession};
+use super::kept_sessions::{BriefSession, Kept, KeptSessions, NewSession, Standing};
 use crate::auth::{VaultClaim, VerifiedCaller};
 use crate::mcp::list_changes::IsOpen;
 
@@ -72,13 +75,13 @@ struct Session {
     used: Instant,
     /// The ids of the requests that are being answered, as JSON.
     pending: HashSet<String>,
-    /// Whether the session ends with the process.
-    is_brief: bool,
+    /// What the session ends with, if it is in memory only.
+    brief: Option<BriefSession>,
 }
 
 impl Session {
     fn new(owner: SessionOwner, used: Instant) -> Self {
-        Self { owner, client: None, used, pending: HashSet::new(), is_brief: false }
+        Self { owner, client: None, used, pending: HashSet::new(), brief: None }
     }
 }
 
@@ -111,9 +114,9 @@ impl Sessions {
                     let mut table = self.lock();
                     closed.extend(dropped.into_iter().filter(|id| table.remove(id).is_some()));
                 }
-                Kept::InMemoryOnly => {
+                Kept::InMemoryOnly(brief) => {
                     if let Some(session) = self.lock().get_mut(&id) {
-                        session.is_brief = true;
+                        session.brief = Some(brief);
                     }
                 }
             }
@@ -158,8 +161,12 @@ impl Sessions {
 
     /// Returns whether a caller may use a session. If so, the session counts as used at `now`.
     pub fn enter(&self, id: &str, owner: &SessionOwner, now: Instant) -> bool {
-        let is_brief = self.lock().get(id).is_some_and(|session| session.is_brief);
-        if let Some(kept) = self.kept.as_ref().filter(|_| !is_brief) {
+        let brief = self.brief(id);
+        if let (Some(kept), Some(brief)) = (&self.kept, &brief) {
+            if kept.standing(brief) != Standing::Open {
+                return false;
+            }
+        } else if let Some(kept) = &self.kept {
             match kept.enter(id, &owner.to_text()) {
                 Ok(Some(found)) => {
                     let mut table = self.lock();
@@ -195,11 +202,42 @@ impl Sessions {
         Some(PendingRequest { table: Arc::clone(&self.table), session: id.to_owned(), request })
     }
 
-    /// Returns what says whether a session has ended, which may block.
+    /// Returns what the listener of a session asks whether the session has not ended, which may
+    /// block. A session that ended because its rights were narrowed is taken up again: its client
+    /// listens, and is told.
     pub fn is_open(&self, id: &str) -> IsOpen {
-        let is_brief = self.lock().get(id).is_some_and(|session| session.is_brief);
-        let (kept, id) = (self.kept.clone().filter(|_| !is_brief), id.to_owned());
-        Arc::new(move || kept.as_ref().is_none_or(|kept| kept.has(&id)))
+        let (kept, table, id) = (self.kept.clone(), Arc::clone(&self.table), id.to_owned());
+        Arc::new(move || {
+            let Some(kept) = &kept else { return true };
+            let brief = lock(&table).get(&id).and_then(|session| session.brief.clone());
+            match brief.map(|brief| kept.standing(&brief)) {
+                Some(Standing::Open) => true,
+                Some(Standing::Narrowed(now)) => match lock(&table).get_mut(&id) {
+                    Some(session) => {
+                        session.brief = Some(now);
+                        true
+                    }
+                    None => false,
+                },
+                Some(Standing::Ended) => false,
+                // Another thread may take the session up between the first look and the try.
+                None => kept.has(&id) || kept.take_up(&id) || kept.has(&id),
+            }
+        })
+    }
+
+    /// Takes a session of a caller up again, whose client listens here, if it ended because its
+    /// rights were narrowed. Returns whether the session is open.
+    pub async fn take_up(&self, id: &str, owner: &SessionOwner) -> bool {
+        if self.lock().get(id).is_none_or(|session| session.owner != *owner) {
+            return false;
+        }
+        let is_open = self.is_open(id);
+        tokio::task::spawn_blocking(move || is_open()).await.unwrap_or(false)
+    }
+
+    fn brief(&self, id: &str) -> Option<BriefSession> {
+        self.lock().get(id)?.brief.clone()
     }
 
     /// Ends a session for good.
@@ -210,9 +248,13 @@ impl Sessions {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        lock(&self.table)
     }
+}
+
+fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A request of a session that is being answered.
@@ -224,9 +266,7 @@ pub struct PendingRequest {
 
 impl Drop for PendingRequest {
     fn drop(&mut self) {
-        if let Some(session) =
-            self.table.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&self.session)
-        {
+        if let Some(session) = lock(&self.table).get_mut(&self.session) {
             session.pending.remove(&self.request);
         }
     }

@@ -33,10 +33,10 @@ use stile_tools::toolset::{Caller, Feature, UnknownTool};
 use super::client_names::{answer_form, spelling};
 use super::list_changes::{CurrentRights, IsOpen, ListChange, ListListener, ShownLists};
 use super::presentation::Presentation;
-use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry};
+use super::subscriptions::{self, SubscriberLife, Subscriptions, TokenExpiry, WatchFor, Watched};
 use super::tool_definitions::ToolDefinitions;
 use super::{direct, envelope, handshake, progress, prompts, resources, revisions, server_info};
-use crate::auth::{StdioClient, StdioRefusal};
+use crate::auth::{LAST_ANSWER, RIGHTS_CHECK, StdioClient, StdioRefusal};
 use crate::config::AnswerForms;
 use crate::people::Person;
 use crate::service::Service;
@@ -112,8 +112,8 @@ impl Handler {
         let SessionCall { id, name, arguments } = call;
         let answered = guarded(async {
             let caller = Caller { cancellation, ..self.session_caller(client)? };
-            let answer = self.shared.service.call(&name, arguments, &caller).await;
-            answer.map_err(|UnknownTool| unknown_tool())
+            let call = self.shared.service.call(&name, arguments, &caller);
+            self.while_allowed(&caller, call).await?.map_err(|UnknownTool| unknown_tool())
         });
         match answered.await {
             Ok(answer) => {
@@ -125,6 +125,31 @@ impl Handler {
                 envelope::error(Some(&id), code.0, &message, data).to_string()
             }
         }
+    }
+
+    /// Waits for the answer to a call. If the owner ends the client on stdio meanwhile, cancels the
+    /// call, and returns what it answers to that, or an error. (The endpoint does so for callers of
+    /// HTTP.)
+    async fn while_allowed<T>(
+        &self,
+        caller: &Caller,
+        call: impl Future<Output = T>,
+    ) -> Result<T, ErrorData> {
+        let CallerSource::Stdio(client) = &self.shared.caller else { return Ok(call.await) };
+        let mut call = std::pin::pin!(call);
+        loop {
+            if let Ok(answer) = tokio::time::timeout(RIGHTS_CHECK, &mut call).await {
+                return Ok(answer);
+            }
+            let client = Arc::clone(client);
+            if matches!(tokio::task::spawn_blocking(move || client.is_ended()).await, Ok(true)) {
+                break;
+            }
+        }
+        caller.cancellation.cancel();
+        let last = tokio::time::timeout(LAST_ANSWER, call).await;
+        let ended = |_| ErrorData::new(ErrorCode(envelope::ENDED), envelope::ENDED_TEXT, None);
+        last.map_err(ended)
     }
 
     /// Returns the caller on stdio whose session was opened with these words.
@@ -156,14 +181,34 @@ impl Handler {
         let uris = subscription.accepted().resource_subscriptions.clone().unwrap_or_default();
         let mut watches = Vec::new();
         for uri in uris {
-            let watch = self.service(context).watch_resource(&uri, &caller).await;
-            watches.push((uri, watch.map_err(resources::error)?));
+            watches.push(self.watch(uri, &caller, context).await?);
         }
         let (service, rights) = (self.service(context).clone(), self.rights());
         let shown = ShownLists::default();
         let lists = ListListener::new(service, caller, life.expires, rights, shown);
         self.shared.subscriptions.listen(subscription, watches, lists, life).await;
         Ok(())
+    }
+
+    /// Watches an address for a caller.
+    async fn watch(
+        &self,
+        uri: String,
+        caller: &Caller,
+        context: &Context,
+    ) -> Result<Watched, ErrorData> {
+        let service = self.service(context).clone();
+        let watch = service.watch_resource(&uri, caller).await.map_err(resources::error)?;
+        let (address, caller) = (uri.clone(), caller.clone());
+        let again: WatchFor = Arc::new(move |principal| {
+            let (service, uri) = (service.clone(), address.clone());
+            let caller = Caller { principal, ..caller.clone() };
+            Box::pin(async move {
+                service.check_resource(&uri, &caller).ok()?;
+                service.watch_resource(&uri, &caller).await.ok()
+            })
+        });
+        Ok(Watched { uri, watch, again })
     }
 
     /// Records what the client of a session is shown; nothing outside of a session.
@@ -195,7 +240,7 @@ impl Handler {
         let listener = ListListener::new(service, caller, None, self.rights(), shown);
         let client = peer.clone();
         let is_open: IsOpen = Arc::new(move || !client.is_transport_closed());
-        tokio::spawn(listener.while_open(is_open).tell(peer));
+        tokio::spawn(listener.while_open(is_open).tell(peer, || true));
     }
 
     fn caller(&self, context: &Context) -> Result<Caller, ErrorData> {
@@ -456,7 +501,7 @@ impl ServerHandler for Handler {
             let caller = self.caller(&context)?;
             let arguments = request.arguments.map_or(Value::Null, Value::Object);
             let call = self.service(&context).call(&request.name, arguments, &caller);
-            let mut call = std::pin::pin!(call);
+            let mut call = std::pin::pin!(self.while_allowed(&caller, call));
             // A call that is cancelled ends by itself, and is journalled.
             let answer = tokio::select! {
                 answer = &mut call => answer,
@@ -466,7 +511,7 @@ impl ServerHandler for Handler {
                     call.await
                 }
             };
-            match answer {
+            match answer? {
                 Ok(answer) => {
                     let group = self.shared.definitions.group(&request.name);
                     let group = group.unwrap_or(ToolGroup::Records);
@@ -563,11 +608,10 @@ impl ServerHandler for Handler {
                 return Err(no_such_method());
             }
             let caller = self.caller(&context)?;
-            let watch = self.service(&context).watch_resource(&request.uri, &caller).await;
-            let watch = watch.map_err(resources::error)?;
+            let watched = self.watch(request.uri, &caller, &context).await?;
             let life = self.subscriber_life(&caller, &context);
             let (session, peer) = (session_of(&context), context.peer.clone());
-            self.shared.subscriptions.add(&session, request.uri, watch, life, peer);
+            self.shared.subscriptions.add(&session, watched, life, peer);
             Ok(())
         })
         .await
@@ -594,7 +638,8 @@ impl ServerHandler for Handler {
             let prompts = self.prompts(&context)?;
             only_page(request.as_ref())?;
             let caller = self.caller_of_lists(&context)?;
-            let listed = prompts.list(&self.shown_tools(&caller, &context).await).await;
+            let tools = self.shown_tools(&caller, &context).await;
+            let listed = prompts.list(&tools, caller.names.spelling()).await;
             let listed = listed.into_iter().map(prompts::prompt).collect();
             Ok(uncached!(ListPromptsResult, listed, &context))
         })
@@ -611,8 +656,8 @@ impl ServerHandler for Handler {
             let caller = self.caller(&context)?;
             let tools = self.shown_tools(&caller, &context).await;
             let values = request.arguments.unwrap_or_default();
-            let spell = |name: &str| caller.names.name(name).into_owned();
-            let got = prompts.get(&request.name, &values, &tools, spell);
+            let spelling = caller.names.spelling();
+            let got = prompts.get(&request.name, &values, &tools, spelling);
             let filled = got.await.map_err(|refused| prompts::error(&refused))?;
             let mut result = prompts::filled(filled);
             result.meta = meta(&context);
@@ -639,7 +684,8 @@ impl ServerHandler for Handler {
                 Reference::Resource(template) => template.uri.as_str(),
                 Reference::Prompt(prompt) => {
                     let tools = self.shown_tools(&caller, &context).await;
-                    let listed = self.prompts(&context)?.list(&tools).await;
+                    let prompts = self.prompts(&context)?;
+                    let listed = prompts.list(&tools, caller.names.spelling()).await;
                     if !listed.iter().any(|listed| listed.name == prompt.name) {
                         return Err(prompts::error(&PromptRefused::Unknown));
                     }

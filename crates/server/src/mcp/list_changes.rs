@@ -181,7 +181,8 @@ impl ListListener {
     }
 
     /// Waits until a list has changed. Returns `None` once the caller has no rights, or the session
-    /// has ended. A change that comes with the end of the session is returned before.
+    /// has ended. A change that comes with the end of the session is returned before. Asking
+    /// whether the session is open takes one up again that was narrowed.
     pub async fn changed(&mut self) -> Option<ListChange> {
         loop {
             if !matches!(self.known, Known::Before(_)) {
@@ -226,11 +227,15 @@ impl ListListener {
         }
     }
 
-    /// Tells the client of a session, or of stdio, until it has gone or may listen no longer.
-    pub async fn tell(mut self, peer: Peer<RoleServer>) {
+    /// Tells the client of a session, or of stdio, until it has gone or may listen no longer. While
+    /// `is_told` says no, the client is told elsewhere.
+    pub async fn tell(mut self, peer: Peer<RoleServer>, is_told: impl Fn() -> bool) {
         while let Some(change) = self.changed().await {
             if peer.is_transport_closed() {
                 return;
+            }
+            if !is_told() {
+                continue;
             }
             let sending = async {
                 if change.tools {

@@ -14,6 +14,7 @@ pub mod envelope;
 pub mod handler;
 pub(crate) mod handshake;
 pub mod list_changes;
+mod outlets;
 pub mod presentation;
 mod primed_sessions;
 pub mod progress;

@@ -10,7 +10,7 @@
 //! The SDK keeps the last notifications of a session, and begins each stream with them, whoever
 //! opens it. A caller with fewer rights would see which addresses another one watched, and a client
 //! would be told again what it was told. So a stream begins with none of those that were sent
-//! before (`SentEvents`).
+//! before (`SentEvents`), and of several open streams one gets each message (`outlets`).
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -24,6 +24,7 @@ use rmcp::transport::streamable_http_server::session::{
     RestoreOutcome, ServerSseMessage, SessionId, SessionManager,
 };
 
+use super::outlets::Outlets;
 use super::unanswered::{Unanswered, answered};
 
 /// When a client should connect again after its stream broke.
@@ -37,6 +38,7 @@ pub(super) struct PrimedSessions {
     /// The sessions whose revision defines events without data.
     primed: Mutex<HashSet<SessionId>>,
     sent: SentEvents,
+    outlets: Outlets,
     unanswered: Unanswered,
 }
 
@@ -45,7 +47,8 @@ type Refused = <LocalSessionManager as SessionManager>::Error;
 impl PrimedSessions {
     pub(super) fn new(inner: LocalSessionManager) -> Self {
         let (sent, unanswered) = (SentEvents::default(), Unanswered::default());
-        Self { inner, primed: Mutex::default(), sent, unanswered }
+        let outlets = Outlets::default();
+        Self { inner, primed: Mutex::default(), sent, outlets, unanswered }
     }
 
     fn is_primed(&self, id: &SessionId) -> bool {
@@ -145,6 +148,7 @@ impl SessionManager for PrimedSessions {
     fn close_session(&self, id: &SessionId) -> impl Future<Output = Result<(), Refused>> + Send {
         self.lock().remove(id);
         self.sent.forget(id);
+        self.outlets.forget(id);
         self.inner.close_session(id)
     }
 
@@ -174,7 +178,11 @@ impl SessionManager for PrimedSessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Refused> {
         let is_primed = self.is_primed(id);
         let first = is_primed.then(|| ServerSseMessage::priming(FIRST_EVENT, RETRY));
-        let events = self.sent.new_ones(id, self.inner.create_standalone_stream(id).await?);
+        let source = async {
+            let events = self.inner.create_standalone_stream(id).await?;
+            Ok::<_, Refused>(self.sent.new_ones(id, events))
+        };
+        let events = self.outlets.open(id, source).await?;
         Ok(readable(stream::iter(first).chain(events), is_primed))
     }
 
@@ -184,8 +192,17 @@ impl SessionManager for PrimedSessions {
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Refused> {
         let is_primed = self.is_primed(id);
-        let events = self.inner.resume(id, last_event_id).await?;
-        Ok(readable(self.sent.new_ones(id, events), is_primed))
+        // The id of an event that belongs to the answer of a request names the request, too.
+        let is_of_request = last_event_id.contains('/');
+        let source = async {
+            let events = self.inner.resume(id, last_event_id).await?;
+            Ok::<_, Refused>(self.sent.new_ones(id, events))
+        };
+        let events = match is_of_request {
+            true => source.await?.left_stream(),
+            false => self.outlets.open(id, source).await?.right_stream(),
+        };
+        Ok(readable(events, is_primed))
     }
 
     fn restore_session(
@@ -194,6 +211,7 @@ impl SessionManager for PrimedSessions {
     ) -> impl Future<Output = Result<RestoreOutcome<Self::Transport>, Refused>> + Send {
         // Its notifications are numbered anew.
         self.sent.forget(&id);
+        self.outlets.forget(&id);
         self.inner.restore_session(id)
     }
 }

@@ -6,13 +6,18 @@
 //! subscriber's token what is told. A subscription ends with its token.
 //!
 //! A session's stream may come with another token of the same caller than the subscription did.
-//! Such a stream gets notifications only if both tokens allow the same now. While no stream is open
-//! nothing is sent, since the SDK would keep it for whoever opens the next one.
+//! Such a stream gets notifications only if both tokens allow the same now. Of several open streams
+//! the one opened last counts (`outlets`). While no stream is open nothing is sent, since the SDK
+//! would keep it for whoever opens the next one.
+//!
+//! Where the rights of a subscriber are narrowed, a subscription goes on with the rights that are
+//! left, if these cover it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use futures::future::BoxFuture;
 use rmcp::RoleServer;
 use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, SubscriptionContext};
@@ -23,10 +28,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::list_changes::{CurrentRights, ListChange, ListListener, ShownLists};
+use crate::auth::RIGHTS_CHECK;
 use crate::clock::wall_clock;
 
-/// How often a subscription checks that its token is valid and its client is still there.
-const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// How long a client may take to accept one notification. A client that takes longer is not told of
 /// this change again, but of the next one.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
@@ -52,11 +56,13 @@ pub struct Subscriptions {
 }
 
 struct Session {
-    /// The caller whose token came with the session's event stream; `None` while there is none. On
-    /// stdio there is one caller, and no stream.
+    /// The caller whose token came with the event stream that was opened last; `None` while none is
+    /// open. On stdio there is one caller, and no stream.
     stream: watch::Sender<Option<Principal>>,
     /// How many streams were opened.
     opened: u64,
+    /// The open streams by their numbers, each with the caller whose token came with it.
+    open: Vec<(u64, Principal)>,
     /// What ends the subscription to each address.
     ends: HashMap<String, CancellationToken>,
 }
@@ -71,15 +77,44 @@ pub struct OpenStream {
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        if let Some(state) = self.of.lock().get_mut(&self.session)
-            && state.opened == self.number
-        {
-            state.stream.send_replace(None);
+        let mut sessions = self.of.lock();
+        let Some(state) = sessions.get_mut(&self.session) else { return };
+        state.open.retain(|(number, _)| *number != self.number);
+        state.stream.send_replace(state.open.last().map(|(_, caller)| caller.clone()));
+        if state.is_unused() {
+            sessions.remove(&self.session);
         }
     }
 }
 
+impl OpenStream {
+    /// Returns what says whether the stream is the one of its session that messages go to.
+    fn is_told(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let (of, session, number) = (Arc::clone(&self.of), self.session.clone(), self.number);
+        move || {
+            let sessions = of.lock();
+            let last = sessions.get(&session).and_then(|state| state.open.last());
+            last.is_some_and(|(last, _)| *last == number)
+        }
+    }
+}
+
+/// Watches an address for a caller; `None` if the caller may not.
+pub type WatchFor =
+    Arc<dyn Fn(Principal) -> BoxFuture<'static, Option<Watch>> + Send + Sync + 'static>;
+
+/// An address that a subscriber watches.
+pub struct Watched {
+    /// The address of the resource.
+    pub uri: String,
+    /// The watch, with the rights that the subscriber had.
+    pub watch: Watch,
+    /// Watches the address again, with other rights.
+    pub again: WatchFor,
+}
+
 /// How long a subscriber may be told of changes.
+#[derive(Clone)]
 pub struct SubscriberLife {
     /// The caller, whose token may be revoked.
     pub principal: Principal,
@@ -135,19 +170,20 @@ impl Subscriptions {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the client of a session when its lists change, until the returned guard is dropped.
-    /// Cancels `ended` if the session or its rights end before.
+    /// Tells the client of a session on an open stream when its lists change, until the returned
+    /// guard is dropped. Cancels `ended` if the session or its rights end before.
     pub fn tell_of_lists(
         self: &Arc<Self>,
-        session: &str,
+        stream: &OpenStream,
         listener: ListListener,
         ended: CancellationToken,
     ) -> DropGuard {
-        let (shared, session) = (Arc::clone(self), session.to_owned());
+        let (shared, session) = (Arc::clone(self), stream.session.clone());
+        let is_told = stream.is_told();
         let end = CancellationToken::new();
         let dropped = end.clone();
         tokio::spawn(async move {
-            let telling = async { listener.tell(shared.peer(&session).await).await };
+            let telling = async { listener.tell(shared.peer(&session).await, is_told).await };
             tokio::select! {
                 () = telling => ended.cancel(),
                 () = dropped.cancelled() => {}
@@ -180,12 +216,11 @@ impl Subscriptions {
     pub fn add(
         self: &Arc<Self>,
         session: &str,
-        uri: String,
-        resource: Watch,
+        watched: Watched,
         life: SubscriberLife,
         peer: Peer<RoleServer>,
     ) {
-        let end = CancellationToken::new();
+        let (end, uri) = (CancellationToken::new(), watched.uri.clone());
         let mut sessions = self.lock();
         let state = sessions.entry(session.to_owned()).or_insert_with(Session::new);
         let stream = life.expires.is_some().then(|| state.stream.subscribe());
@@ -195,7 +230,7 @@ impl Subscriptions {
         drop(sessions);
         let (shared, session) = (Arc::clone(self), session.to_owned());
         tokio::spawn(async move {
-            let telling = tell_session(&shared, &uri, &resource, &life, stream, &peer);
+            let telling = tell_session(&shared, watched, life, stream, &peer);
             tokio::select! {
                 () = telling => shared.remove_ended(&session, &uri, &end),
                 () = end.cancelled() => {}
@@ -217,8 +252,14 @@ impl Subscriptions {
         let mut sessions = self.lock();
         let state = sessions.entry(session.to_owned()).or_insert_with(Session::new);
         state.opened += 1;
+        state.open.push((state.opened, caller.clone()));
         state.stream.send_replace(Some(caller.clone()));
         OpenStream { of: Arc::clone(self), session: session.to_owned(), number: state.opened }
+    }
+
+    /// Returns whether an event stream of a session is open here.
+    pub fn has_stream(&self, session: &str) -> bool {
+        self.lock().get(session).is_some_and(|state| !state.open.is_empty())
     }
 
     /// Ends all subscriptions of a session that has ended.
@@ -239,26 +280,24 @@ impl Subscriptions {
     pub async fn listen(
         self: &Arc<Self>,
         context: SubscriptionContext,
-        resources: Vec<(String, Watch)>,
+        resources: Vec<Watched>,
         lists: ListListener,
         life: SubscriberLife,
     ) {
-        let life = Arc::new(life);
         let mut tasks = JoinSet::new();
         let wants = wanted_lists(context.accepted());
         if wants.tools || wants.resources {
             tasks.spawn(lists.tell_subscriber(context.sink().clone(), wants));
         }
-        for (uri, resource) in resources {
-            let (sink, shared, life) =
-                (context.sink().clone(), Arc::clone(self), Arc::clone(&life));
+        for mut watched in resources {
+            let (sink, shared, mut life) = (context.sink().clone(), Arc::clone(self), life.clone());
             tasks.spawn(async move {
                 loop {
-                    let sending = sink.notify_resource_updated(uri.clone());
+                    let sending = sink.notify_resource_updated(watched.uri.clone());
                     if matches!(tokio::time::timeout(SEND_TIMEOUT, sending).await, Ok(Err(_))) {
                         return;
                     }
-                    if !shared.changed(&resource, &life, || false).await {
+                    if !shared.changed(&mut watched, &mut life, || false).await {
                         return;
                     }
                 }
@@ -272,22 +311,41 @@ impl Subscriptions {
         }
     }
 
-    /// Waits for a change. Returns `false` once the token has ended or `is_gone` says so.
+    /// Waits for a change. Returns `false` once the token has ended, or allows it no longer, or
+    /// `is_gone` says so. If the token allows less, but this still, something may have changed
+    /// before it is watched again.
     async fn changed(
         &self,
-        resource: &Watch,
-        life: &SubscriberLife,
+        watched: &mut Watched,
+        life: &mut SubscriberLife,
         is_gone: impl Fn() -> bool,
     ) -> bool {
         loop {
-            let woken = tokio::time::timeout(CHECK_INTERVAL, resource.changed()).await.is_ok();
-            if is_gone() || self.has_ended(life) {
+            let changed = watched.watch.changed();
+            let woken = tokio::time::timeout(RIGHTS_CHECK, changed).await.is_ok();
+            if is_gone() {
                 return false;
+            }
+            if self.has_ended(life) {
+                return self.goes_on(watched, life).await;
             }
             if woken {
                 return true;
             }
         }
+    }
+
+    /// Watches an address again with the rights that are left. Returns whether these cover it.
+    async fn goes_on(&self, watched: &mut Watched, life: &mut SubscriberLife) -> bool {
+        if life.expires.is_some_and(|expires| expires <= wall_clock()) {
+            return false;
+        }
+        let (rights, caller) = (Arc::clone(&self.rights), life.principal.clone());
+        let left = tokio::task::spawn_blocking(move || rights(&caller)).await.ok().flatten();
+        let Some(left) = left else { return false };
+        let Some(watch) = (watched.again)(left.clone()).await else { return false };
+        (watched.watch, life.principal) = (watch, left);
+        true
     }
 
     /// Returns whether two callers may read the same files now. What each may do can have changed
@@ -314,7 +372,7 @@ impl Subscriptions {
             if state.ends.get(uri).is_some_and(CancellationToken::is_cancelled) {
                 state.ends.remove(uri);
             }
-            if state.ends.is_empty() {
+            if state.is_unused() {
                 sessions.remove(session);
             }
         }
@@ -327,32 +385,36 @@ impl Subscriptions {
 
 impl Session {
     fn new() -> Self {
-        Self { stream: watch::Sender::new(None), opened: 0, ends: HashMap::new() }
+        let (open, ends) = (Vec::new(), HashMap::new());
+        Self { stream: watch::Sender::new(None), opened: 0, open, ends }
+    }
+
+    fn is_unused(&self) -> bool {
+        self.open.is_empty() && self.ends.is_empty()
     }
 }
 
 /// Tells a session's event stream of changes, until the session or the token ends.
 async fn tell_session(
     shared: &Subscriptions,
-    uri: &str,
-    resource: &Watch,
-    life: &SubscriberLife,
+    mut watched: Watched,
+    mut life: SubscriberLife,
     mut stream: Option<watch::Receiver<Option<Principal>>>,
     peer: &Peer<RoleServer>,
 ) {
-    while shared.changed(resource, life, || peer.is_transport_closed()).await {
+    while shared.changed(&mut watched, &mut life, || peer.is_transport_closed()).await {
         if let Some(stream) = &mut stream {
             // A change before the first stream is told once there is one.
             let opened = stream.wait_for(Option::is_some).await.map(|opened| opened.clone());
             let Ok(Some(opened)) = opened else { return };
-            if shared.has_ended(life) {
+            if shared.has_ended(&life) && !shared.goes_on(&mut watched, &mut life).await {
                 return;
             }
             if !shared.may_read_the_same(opened, life.principal.clone()).await {
                 continue;
             }
         }
-        let update = ResourceUpdatedNotificationParam::new(uri);
+        let update = ResourceUpdatedNotificationParam::new(&watched.uri);
         let sending = peer.notify_resource_updated(update);
         if matches!(tokio::time::timeout(SEND_TIMEOUT, sending).await, Ok(Err(_))) {
             return;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use stile_domain::client_name::{SeveralClients, one_meant_by};
 use stile_domain::error::Refusal;
 use stile_domain::hash::{ContentHash, hex};
 use stile_domain::history::past_change::{Author, PastChange};
@@ -43,6 +44,9 @@ pub enum OwnerFilesError {
     /// The space refuses.
     #[error("{}", .0.message(Spelling::Dotted))]
     Refused(Box<Refusal>),
+    /// A typed name may mean several clients.
+    #[error(transparent)]
+    SeveralClients(#[from] SeveralClients),
 }
 
 impl From<Refusal> for OwnerFilesError {
@@ -78,6 +82,16 @@ impl OwnerFiles {
     /// Returns the most bytes that a file may have.
     pub fn most_bytes(&self) -> u64 {
         self.tools.space().limits().file_size
+    }
+
+    /// Returns the name in the history of the client that a typed name means; the typed name itself
+    /// if the history knows none like it.
+    ///
+    /// # Errors
+    /// [`OwnerFilesError::SeveralClients`]; [`OwnerFilesError::History`].
+    pub fn client(&self, typed: &str) -> Result<String, OwnerFilesError> {
+        let names = self.history.author_names()?;
+        Ok(one_meant_by(typed, names.iter().map(String::as_str))?)
     }
 
     /// Returns the version before the last change of a file; `None` if the history has none.

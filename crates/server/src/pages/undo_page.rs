@@ -95,9 +95,10 @@ impl AskedUndo {
     }
 
     fn plan(&self, files: &OwnerFiles) -> Result<Option<PlannedUndo>, PageError> {
+        let client = self.client.as_deref().map(|typed| files.client(typed)).transpose();
         let query = ChangeQuery {
             call: self.call.map(ChangeNumber),
-            client: self.client.clone(),
+            client: client.map_err(|error| PageError::Refused(error.to_string()))?,
             since: self.since,
             until: self.until,
             ..ChangeQuery::default()

@@ -90,7 +90,16 @@ async fn the_parts_of_a_resource_together_are_the_bytes_of_the_file() {
 async fn a_file_has_one_media_type_in_the_list_as_a_resource_and_as_a_file() {
     let server = Server::start().await;
     let wav = b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\xff\x80".to_vec();
-    let files: [(&str, Vec<u8>, &str); 11] = [
+    // All of its bytes are UTF-8.
+    let silence = b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0data\0\0\0\0".to_vec();
+    let late = [vec![b'x'; 9000], vec![0xff]].concat();
+    let files: [(&str, Vec<u8>, &str); 17] = [
+        ("silence.wav", silence, "audio/wav"),
+        ("text.png", b"not a picture".to_vec(), "text/plain"),
+        ("bytes.md", vec![0xff; 100], "application/octet-stream"),
+        ("pdf.md", b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n".to_vec(), "application/pdf"),
+        ("png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff".to_vec(), "image/png"),
+        ("late.txt", late, "text/plain"),
         ("a.md", b"# A\n".to_vec(), "text/markdown"),
         ("a.txt", b"<!DOCTYPE html>\n".to_vec(), "text/plain"),
         ("a.html", b"<!DOCTYPE html>\n".to_vec(), "text/html"),
@@ -124,7 +133,7 @@ async fn a_file_has_one_media_type_in_the_list_as_a_resource_and_as_a_file() {
         let shown = file["result"]["content"].as_array().unwrap();
         let shown: Vec<&Value> = shown.iter().filter_map(|item| item.get("mimeType")).collect();
         // A drawing is text to a model, and a document is bytes.
-        let is_shown = matches!(*name, "a.png" | "a.mp3" | "a.wav");
+        let is_shown = matches!(*name, "a.png" | "png" | "a.mp3" | "a.wav" | "silence.wav");
         assert!(
             shown.iter().all(|shown| *shown == media_type) && shown.len() == usize::from(is_shown)
         );

@@ -209,7 +209,9 @@ async fn an_agent_learns_where_its_token_lets_it_begin() {
     let expected = [
         (READ, "`file_list` shows what is there. Today is "),
         (WORK, "Your token opens these, and nothing beside them: list:///work."),
-        (NOTHING, "Your token opens no files."),
+        (NOTHING, "Your token opens no file for reading."),
+        ("ann;-;append:/logs/;3600", "Your token opens no file for reading."),
+        ("ann;-;append:/logs/;3600", "Add only, to files that are there: /logs/. `text_append` "),
     ];
     for (token, sentence) in expected {
         let legacy = server.post(token, &[], &initialize("2025-11-25", "test")).await.json();
@@ -220,6 +222,44 @@ async fn an_agent_learns_where_its_token_lets_it_begin() {
             assert!(!instructions.contains("list:///."));
         }
     }
+}
+
+#[tokio::test]
+async fn a_token_that_only_adds_is_told_of_nothing_but_adding() {
+    let server = Server::start().await;
+    let adds = "ann;-;append:/logs/;3600";
+    std::fs::create_dir_all(server.root().join("logs")).unwrap();
+    std::fs::write(server.root().join("logs/a.md"), "a\n").unwrap();
+    let told = server.sessionless(adds, "server/discover", json!({})).await.json();
+    let told = told["result"]["instructions"].as_str().unwrap().to_owned();
+    for other in ["Read a file", "text_read", "file_list", "stale", "Find:", "Read:"] {
+        assert!(!told.contains(other), "{other}: {told}");
+    }
+    let nothing = stile_domain::hash::ContentHash::digest(b"").to_string();
+    let call = |name: &str, arguments: Value| {
+        let (server, params) = (&server, json!({ "name": name, "arguments": arguments }));
+        async move { server.sessionless(adds, "tools/call", params).await }
+    };
+    let how =
+        format!("call `text_append` with `size_bytes` 0 and the `hash` of nothing, `{nothing}`");
+    for (name, arguments) in [
+        ("text.append", json!({ "path": "/logs/a.md", "content": "b\n", "hash": nothing })),
+        ("text.read", json!({ "path": "/logs/a.md" })),
+    ] {
+        let refused = call(name, arguments).await;
+        assert!(refused.status == 403 && refused.body.contains(&how), "{refused:?}");
+    }
+    let elsewhere = json!({ "path": "/a.md", "content": "b\n", "hash": nothing, "size_bytes": 0 });
+    let refused = call("text.append", elsewhere).await;
+    assert!(refused.status == 403 && !refused.body.contains("call `"), "{refused:?}");
+    assert!(told.contains(&nothing), "{told}");
+    let added = json!({
+        "path": "/logs/a.md", "content": "b\n", "hash": nothing, "size_bytes": 0,
+    });
+    assert_eq!(call("text.append", added).await.json()["result"]["isError"], false);
+    let both = "ann;-;append:/logs/_write:/work/;3600";
+    let told = server.sessionless(both, "server/discover", json!({})).await.body;
+    assert!(told.contains("Add only, to files that are there: /logs/.") && told.contains("stale"));
 }
 
 #[tokio::test]

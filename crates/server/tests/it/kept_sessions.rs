@@ -6,7 +6,7 @@ use stile_testkit::hosted::{Lifecycle, Peer, message_of};
 use stile_testkit::process::{Rig, Server};
 
 use crate::list_changes::{BOTH, stream_of, two_methods};
-use crate::sign_in_kit::{Place, ScriptedClient, form_to};
+use crate::sign_in_kit::{Browser, Place, ScriptedClient, form_to};
 use crate::support::Client;
 
 const REVISION: Lifecycle = Lifecycle::Session("2025-11-25");
@@ -159,6 +159,17 @@ fn a_session_ends_with_the_token_that_opened_it() {
     assert!(statuses == of_first_revoked || statuses == of_second_revoked, "{statuses:?}");
 }
 
+/// Takes a right away from the only client, on the owner's page.
+fn narrow(place: &Place, browser: &mut Browser, right: &str) {
+    let url = |path: &str| place.url().replace("/mcp", path);
+    let page = browser.get(&url("/owner/clients"));
+    let form = form_to(&page, "/owner/clients/narrow");
+    let kept = form.fields.iter().filter(|(_, value)| value != right);
+    let kept: Vec<(&str, &str)> =
+        kept.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(browser.post(&url("/owner/clients/narrow"), &kept).status, 303);
+}
+
 #[test]
 fn a_session_ends_where_its_approval_is_narrowed_and_with_the_approval() {
     let place = Place::new();
@@ -173,16 +184,7 @@ fn a_session_ends_where_its_approval_is_narrowed_and_with_the_approval() {
     let (access, refresh) = (text(&renewed["access_token"]), text(&renewed["refresh_token"]));
     assert!(is_served(&list(&place.server, &access, &session)), "a renewed token");
 
-    let url = |path: &str| place.url().replace("/mcp", path);
-    let page = browser.get(&url("/owner/clients"));
-    let form = form_to(&page, "/owner/clients/narrow");
-    let kept: Vec<(&str, &str)> = form
-        .fields
-        .iter()
-        .filter(|(_, value)| value != "read:/journal/")
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect();
-    assert_eq!(browser.post(&url("/owner/clients/narrow"), &kept).status, 303);
+    narrow(&place, &mut browser, "read:/journal/");
     let renewed = client.refresh(&refresh).json();
     let access = text(&renewed["access_token"]);
     assert_eq!(list(&place.server, &access, &session).status, 404);
@@ -190,6 +192,32 @@ fn a_session_ends_where_its_approval_is_narrowed_and_with_the_approval() {
     let session = open(&place.server, &access);
     place.stile(&["client", "end", &client.id]);
     assert_eq!(list(&place.server, &access, &session).status, 401);
+}
+
+/// A subject that opens very many sessions at once gets some that no state has.
+#[test]
+fn every_session_ends_with_its_approval_and_where_it_is_narrowed_however_many_were_opened() {
+    let place = Place::with(&["--sessions-per-subject", "400"]);
+    let mut browser = place.signed_in_browser();
+    let client = ScriptedClient::connect(&place.url());
+    let tokens = client.tokens(&mut browser, "read:/work/ read:/journal/ offline_access");
+    let access = tokens["access_token"].as_str().unwrap().to_owned();
+    let (many, half): (Vec<String>, _) =
+        ((0..160).map(|_| open(&place.server, &access)).collect(), 80);
+    // The last ones are above the rate at which sessions are kept.
+    assert!(many.iter().rev().take(3).all(|one| is_served(&list(&place.server, &access, one))));
+    narrow(&place, &mut browser, "read:/journal/");
+    let statuses: Vec<u16> =
+        many.iter().map(|session| list(&place.server, &access, session).status).collect();
+    assert!(statuses.iter().all(|status| *status == 404), "{statuses:?}");
+
+    let many: Vec<String> = (0..half).map(|_| open(&place.server, &access)).collect();
+    place.stile(&["client", "end", &client.id]);
+    let tokens = client.tokens(&mut browser, "read:/work/ read:/journal/");
+    let access = tokens["access_token"].as_str().unwrap();
+    let statuses: Vec<u16> =
+        many.iter().map(|session| list(&place.server, access, session).status).collect();
+    assert!(statuses.iter().all(|status| *status == 404), "allowed again: {statuses:?}");
 }
 
 #[test]

@@ -137,6 +137,41 @@ async fn what_changed_before_a_client_listens_is_told_when_it_does_in_both_lifec
     assert_eq!(told["method"], "notifications/resources/list_changed", "the tools are the same");
 }
 
+/// *Source*: MCP 2025-11-25, transports, "Multiple Connections".
+#[tokio::test]
+async fn of_two_streams_of_a_session_one_gets_each_message_and_the_other_after_it() {
+    let server = Server::start().await;
+    std::fs::create_dir_all(server.root().join("work")).unwrap();
+    let session = server.open(WORK).await;
+    let watch = request(3, "resources/subscribe", json!({ "uri": "space:///work" }));
+    assert_eq!(server.in_session(WORK, &session, &watch).await.status, 200);
+    let mut first = stream_of(server.connect().await, WORK, &session).await;
+    let mut second = stream_of(server.connect().await, WORK, &session).await;
+    server.rights.lock().unwrap().insert("ann".to_owned(), "write:/work/");
+    std::fs::write(server.root().join("work/a.md"), "a").unwrap();
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        told.push(next(&mut second).await.unwrap()["method"].as_str().unwrap().to_owned());
+    }
+    told.sort();
+    assert_eq!(told, [BOTH[0], "notifications/resources/updated", BOTH[1]]);
+    for stream in [&mut first, &mut second] {
+        let more = timeout(Duration::from_millis(1500), next(stream)).await;
+        assert!(more.is_err(), "{more:?}");
+    }
+    drop(second);
+    // The server learns at its next message that the stream has ended.
+    let mut told = None;
+    for number in 0.. {
+        std::fs::write(server.root().join(format!("work/{number}.md")), "b").unwrap();
+        if let Ok(message) = timeout(Duration::from_millis(500), next(&mut first)).await {
+            told = message;
+            break;
+        }
+    }
+    assert_eq!(told.unwrap()["params"]["uri"], "space:///work");
+}
+
 /// Returns the messages of an answer that is an event stream.
 fn messages(reply: &Reply) -> Vec<Value> {
     let data = reply.body.lines().filter_map(|line| line.strip_prefix("data:"));

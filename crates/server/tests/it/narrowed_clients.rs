@@ -1,7 +1,8 @@
 //! Clients whose rights the owner narrows while they run: what each is sent, and how it goes on.
 //!
-//! A narrowed session ends. A client is led to begin another by a 404 to the next request that
-//! names the session. No request is left without an answer.
+//! A narrowed session ends: a 404 to the next request that names it leads the client to begin
+//! another. But a client that listens is told, and its session goes on with what is left, since
+//! most SDKs never begin another. No request is left without an answer.
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use stile_testkit::client::Reply as PageReply;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::list_changes::{BOTH, next, stream_of, two_methods};
+use crate::list_changes::{BOTH, next, stream_of};
 use crate::sign_in_kit::{Browser, Place, ScriptedClient, form_to};
 use crate::support::{Client, PATIENCE, call, initialize, request};
 
@@ -84,19 +85,56 @@ impl Access {
 }
 
 #[tokio::test]
-async fn each_client_is_told_then_gets_404_and_begins_another_session() {
+async fn each_client_that_listens_is_told_and_its_session_goes_on_with_what_is_left() {
     let mut access = Access::new();
+    let journal = access.place.rig.root.join("journal");
+    std::fs::create_dir_all(&journal).unwrap();
     let mut open = Vec::new();
     for (client, revision) in CLIENTS {
         let session = access.open(client, revision).await;
         assert!(access.may_write(&session).await, "{client}");
         let stream = stream_of(access.connect().await, &access.token, &session).await;
-        open.push((client, revision, session, stream));
+        let watch = request(4, "resources/subscribe", json!({ "uri": "space:///journal" }));
+        assert_eq!(access.post(&session, &watch).await.status, 200, "{client}");
+        open.push((client, session, stream));
     }
     access.narrow();
-    for (client, revision, session, mut stream) in open {
-        assert_eq!(two_methods(&mut stream).await, BOTH, "{client}");
-        assert_eq!(next(&mut stream).await, None, "{client}: its stream ends");
+    for (client, session, stream) in &mut open {
+        // Whether the client asks before it was told or after.
+        assert!(!access.may_write(session).await, "{client}");
+        let mut told = Vec::new();
+        while told.len() < 3 {
+            told.push(next(stream).await.unwrap()["method"].as_str().unwrap().to_owned());
+        }
+        told.sort();
+        // What it watches may have changed before it was watched with the rights that are left.
+        let expected = [BOTH[0], "notifications/resources/updated", BOTH[1]];
+        assert_eq!(told, expected, "{client}");
+        assert!(!access.may_write(session).await, "{client}");
+        let change = call(5, "file.create", json!({ "path": "/work/x.md", "content": "x" }));
+        assert_eq!(access.post(session, &change).await.status, 403, "{client}");
+    }
+    std::fs::write(journal.join("today.md"), "x").unwrap();
+    for (client, session, stream) in &mut open {
+        let told = next(stream).await.unwrap();
+        assert_eq!(told["params"]["uri"], "space:///journal", "{client}: {told}");
+        let header = [("mcp-session-id", session.as_str())];
+        let ended = access.connect().await.delete(&access.token, &header).await;
+        assert_eq!(ended.status, 204, "{client}");
+        let refused = access.post(session, &request(6, "ping", json!({}))).await;
+        assert_eq!(refused.status, 404, "{client}: it was deleted");
+    }
+}
+
+#[tokio::test]
+async fn each_client_that_does_not_listen_gets_404_and_begins_another_session() {
+    let mut access = Access::new();
+    let mut open = Vec::new();
+    for (client, revision) in CLIENTS {
+        open.push((client, revision, access.open(client, revision).await));
+    }
+    access.narrow();
+    for (client, revision, session) in open {
         for method in ["tools/list", "ping"] {
             let refused = access.post(&session, &request(2, method, json!({}))).await;
             assert_eq!(refused.status, 404, "{client} {method}");

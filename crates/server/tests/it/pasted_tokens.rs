@@ -75,3 +75,28 @@ fn the_end_of_a_client_says_what_ended_and_what_stays() {
     let refused = Peer::new(place.server.address, access, REVISION).initialize().unwrap();
     assert_eq!(refused.status, 401);
 }
+
+/// Revision 2026-07-28 has no sessions: each request says who its client is.
+#[test]
+fn a_client_without_a_session_is_listed_and_ended_under_the_name_that_it_gives_itself() {
+    let place = Place::new();
+    let token = place.rig.token(&["read:/"], &[]);
+    let mut peer = Peer::new(place.server.address, &token, Lifecycle::Sessionless);
+    assert_eq!(peer.post("tools/list", json!({})).unwrap().status, 200);
+    let list = || -> Vec<Value> {
+        serde_json::from_str(&place.stile(&["client", "list", "--json"])).unwrap()
+    };
+    let own_name = "testkit (self-named)";
+    let began = std::time::Instant::now();
+    while list().iter().all(|row| row["name"] != own_name) {
+        assert!(began.elapsed() < crate::support::PATIENCE, "{:?}", list());
+    }
+    let mut browser = place.signed_in_browser();
+    let page = text_of(&browser.get(&place.url().replace("/mcp", "/owner/clients")));
+    assert!(page.contains(own_name), "{page}");
+    let said = place.stile(&["client", "end", "testkit"]);
+    assert!(said.starts_with(own_name), "{said}");
+    assert_eq!(peer.post("tools/list", json!({})).unwrap().status, 401);
+    let ended = list().into_iter().find(|row| row["name"] == own_name).unwrap();
+    assert_eq!(ended["state"], "ended", "it is known by its name still");
+}

@@ -179,8 +179,8 @@ fn opening() -> [Value; 2] {
 fn the_owners_prompts_and_instructions_come_first_and_are_read_when_asked() {
     let place = Place::new();
     let file = place.at("i.txt");
-    fs::write(&file, "Speak of herons.\n").unwrap();
-    fs::write(place.at("prompts/weekly-review.md"), "Mine: `file.find`").unwrap();
+    fs::write(&file, "Speak of herons. Never file.move them.\n").unwrap();
+    fs::write(place.at("prompts/weekly-review.md"), "Mine: `file.find`, /file.find").unwrap();
     let greet =
         "---\ndescription: Greets\narguments:\n  - name: who\n    required: true\n---\nHi {{who}}";
     fs::write(place.at("prompts/greet me.md"), greet).unwrap();
@@ -198,7 +198,10 @@ fn the_owners_prompts_and_instructions_come_first_and_are_read_when_asked() {
     ];
     let (answers, end) = place.ask(&flags, &requests);
     let instructions = answers[0]["result"]["instructions"].as_str().unwrap();
-    assert!(instructions.starts_with("Speak of herons.\n\nFiles of the user's space"));
+    assert!(
+        instructions
+            .starts_with("Speak of herons. Never file_move them.\n\nFiles of the user's space")
+    );
     let expected = ["answer-from-notes", "file-this-note", "greet-me", "weekly-review"];
     assert_eq!(names(&answers[1]), expected);
     let listed = &answers[1]["result"]["prompts"][2];
@@ -210,7 +213,7 @@ fn the_owners_prompts_and_instructions_come_first_and_are_read_when_asked() {
         })
     );
     let text = |answer: &Value| answer["result"]["messages"][0]["content"]["text"].clone();
-    assert_eq!(text(&answers[2]), "Mine: `file.find`", "the owner's words stay as they are");
+    assert_eq!(text(&answers[2]), "Mine: `file_find`, /file.find", "as the client is shown it");
     assert_eq!(text(&answers[3]), "Hi Ann");
     let said = String::from_utf8(end.stderr).unwrap();
     assert!(said.contains("\"broken.md\" has no text, so it is left out"), "{said}");

@@ -2,13 +2,14 @@
 
 use std::process::Output;
 
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use serde_json::{Value, json};
 use stile_testkit::client::Stdio;
 use stile_testkit::hosted::{Lifecycle, Peer, message_of};
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 use stile_testkit::process::Rig;
 
-use crate::support::initialize;
+use crate::support::{initialize, meta, request};
 
 struct Owner {
     _folder: tempfile::TempDir,
@@ -138,6 +139,171 @@ fn see_and_undo(owner: &Owner) {
     for name in ["command line\n", "claude-ai (self-named)\n", "cursor\n"] {
         assert!(activity.contains(name), "{activity}");
     }
+}
+
+/// The lists show a long name cut.
+#[test]
+fn a_self_given_name_is_taken_as_each_list_shows_it_with_its_mark_or_without() {
+    let owner = Owner::new();
+    let long = "a client with quite a long name of its own";
+    for (own, path) in [("goose", "/goose.md"), (long, "/long.md")] {
+        let mut client = owner.stdio(&[]);
+        open(&mut client, own);
+        create(&mut client, path);
+        client.finish().unwrap();
+    }
+    let mut named = owner.stdio(&["--client", "cursor"]);
+    open(&mut named, "x");
+    create(&mut named, "/cursor.md");
+    let mut taken = owner.stdio(&[]);
+    open(&mut taken, "cursor");
+    create(&mut taken, "/self-named-cursor.md");
+
+    let listed = owner.said(&["client", "list"]);
+    let cut = listed.lines().find_map(|line| line.find("a client with").map(|at| &line[at..]));
+    let cut = cut.unwrap().split("  ").next().unwrap().to_owned();
+    assert!(cut.ends_with('…') && cut != long, "{listed}");
+    for (typed, whole, path) in [
+        ("goose", "goose (self-named)", "goose.md"),
+        (cut.as_str(), "a client with quite a long name of its own (self-named)", "long.md"),
+        ("cursor", "cursor", "cursor.md"),
+    ] {
+        for name in [typed, whole] {
+            let history = owner.listed(&["history", "--client", name, "--json"]);
+            assert_eq!(names(&history, "client"), [whole], "{name}");
+            let audit = owner.said(&["audit", "--client", name]);
+            assert_eq!(audit.lines().count(), 1, "{name}: {audit}");
+            let shown: Value =
+                serde_json::from_str(&owner.said(&["client", "show", name])).unwrap();
+            assert_eq!(shown["name"], whole);
+        }
+        owner.said(&["undo", "--client", typed, "--since", "1h", "--yes"]);
+        assert!(!owner.rig.root.join(path).exists(), "{typed}");
+        assert!(owner.said(&["client", "end", typed]).starts_with(whole), "{typed}");
+    }
+    assert!(owner.rig.root.join("self-named-cursor.md").exists());
+    let ended = owner.listed(&["client", "list", "--json"]);
+    let live = ended.iter().filter(|row| row["state"] == "allowed").collect::<Vec<_>>();
+    assert_eq!(live.len(), 1, "{ended:?}");
+    assert_eq!(live[0]["name"], "cursor (self-named)");
+}
+
+#[test]
+fn a_beginning_that_two_names_have_in_a_list_is_refused_with_both() {
+    let owner = Owner::new();
+    let names = ["one", "two"].map(|end| format!("a client with quite a long name, number {end}"));
+    for name in &names {
+        let mut client = owner.stdio(&[]);
+        open(&mut client, name);
+        create(&mut client, &format!("/{}.md", &name[name.len() - 3..]));
+        client.finish().unwrap();
+    }
+    let cut = format!("{}…", &names[0][..39]);
+    for command in [
+        &["undo", "--client", &cut, "--since", "1h", "--yes"][..],
+        &["history", "--client", &cut],
+        &["audit", "--client", &cut],
+        &["client", "end", &cut],
+    ] {
+        let ran = owner.run(command);
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{command:?}: {said}");
+        assert!(names.iter().all(|name| said.contains(name.as_str())), "{command:?}: {said}");
+    }
+    assert!(owner.rig.root.join("one.md").exists() && owner.rig.root.join("two.md").exists());
+}
+
+#[test]
+fn the_last_use_of_a_client_is_listed_at_once_and_after_it_was_ended_and_killed() {
+    let owner = Owner::new();
+    let mut client = owner.stdio(&["--client", "cursor"]);
+    open(&mut client, "x");
+    create(&mut client, "/a.md");
+    let last_use = || owner.listed(&["client", "list", "--json"])[0]["last_used"].clone();
+    let began = std::time::Instant::now();
+    while last_use().is_null() {
+        assert!(began.elapsed() < crate::support::PATIENCE, "the use is not listed");
+    }
+    owner.said(&["client", "end", "cursor"]);
+    client.child().kill().unwrap();
+    client.child().wait().unwrap();
+    assert!(last_use().is_string());
+}
+
+/// Revision 2026-07-28 ends a subscription with the result of its request.
+#[test]
+fn a_listener_on_stdio_is_answered_when_its_client_is_ended_and_so_is_what_it_asks_then() {
+    let owner = Owner::new();
+    std::fs::create_dir_all(&owner.rig.root).unwrap();
+    std::fs::write(owner.rig.root.join("a.md"), "a\n").unwrap();
+    let mut client = owner.stdio(&["--client", "cursor"]);
+    let ask = |client: &mut Stdio, id: i64, method: &str, mut params: Value| {
+        params["_meta"] = meta();
+        client.send(request(id, method, params).to_string().as_bytes()).unwrap();
+    };
+    let wanted = json!({
+        "toolsListChanged": true, "resourcesListChanged": true,
+        "resourceSubscriptions": ["space:///a.md", "space:///"],
+    });
+    ask(&mut client, 7, "subscriptions/listen", json!({ "notifications": wanted }));
+    // What it names is told once at the beginning.
+    while client.receive().unwrap()["method"] != "notifications/resources/updated" {}
+    owner.said(&["client", "end", "cursor"]);
+    let last = loop {
+        let message = client.receive().unwrap();
+        if message["id"] == 7 {
+            break message;
+        }
+    };
+    assert!(last["result"].is_object(), "{last}");
+    for (id, method, params) in [
+        (8, "tools/list", json!({})),
+        (9, "tools/call", json!({ "name": "text.read", "arguments": { "path": "/a.md" } })),
+        (10, "resources/read", json!({ "uri": "space:///a.md" })),
+        (11, "subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } })),
+    ] {
+        ask(&mut client, id, method, params);
+        let mut answer = client.receive().unwrap();
+        if answer["id"].is_null() {
+            answer = client.receive().unwrap();
+        }
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        assert_eq!(answer["id"], id, "{answer}");
+        assert!(message.contains("the owner ended the access of cursor"), "{method}: {answer}");
+    }
+}
+
+#[test]
+fn a_call_on_stdio_that_waits_when_its_client_is_ended_changes_nothing() {
+    let owner = Owner::new();
+    let mut client = owner.stdio(&["--client", "cursor"]);
+    open(&mut client, "x");
+    create(&mut client, "/work/a.md");
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let work = owner.rig.root.join("work");
+    let locked = rustix::fs::open(&work, flags, Mode::empty()).unwrap();
+    flock(&locked, FlockOperation::NonBlockingLockExclusive).unwrap();
+    for (id, meta) in [(8, json!({})), (9, json!({ "progressToken": "p" }))] {
+        let arguments = json!({ "path": format!("/work/{id}.md"), "content": "x\n" });
+        let mut body = crate::support::call(id, "file.create", arguments);
+        if meta != json!({}) {
+            body["params"]["_meta"] = meta;
+        }
+        client.send(body.to_string().as_bytes()).unwrap();
+    }
+    owner.said(&["client", "end", "cursor"]);
+    let mut answered = Vec::new();
+    while answered.len() < 2 {
+        let message = client.receive().unwrap();
+        if let Some(id) = message["id"].as_i64() {
+            let text = message.to_string();
+            assert!(text.contains("cancelled") || text.contains("ended"), "{text}");
+            answered.push(id);
+        }
+    }
+    drop(locked);
+    client.finish().unwrap();
+    assert!(!work.join("8.md").exists() && !work.join("9.md").exists());
 }
 
 #[test]

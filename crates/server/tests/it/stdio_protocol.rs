@@ -320,6 +320,84 @@ async fn files_are_listed_and_read_as_resources() {
     pipes.end().await;
 }
 
+/// Each in the session of 2025-11-25 and without one.
+#[tokio::test(flavor = "multi_thread")]
+async fn templates_completions_pages_and_subscriptions_are_there_on_stdio_in_both_lifecycles() {
+    let mut pipes = Pipes::start("read:/");
+    let root = pipes._ground.root();
+    std::fs::create_dir_all(root.join("work")).unwrap();
+    for number in 0..120 {
+        std::fs::write(root.join(format!("work/{number}.md")), "x").unwrap();
+    }
+    pipes.open();
+    for own in [None, Some(meta())] {
+        let params = |mut params: Value| {
+            if let Some(own) = &own {
+                params["_meta"] = own.clone();
+            }
+            params
+        };
+        let templates = pipes.ask(&request(1, "resources/templates/list", params(json!({}))));
+        let templates = templates["result"]["resourceTemplates"].as_array().unwrap().clone();
+        assert!(templates.iter().any(|template| template["uriTemplate"] == "space:///{+path}"));
+        let begun = params(json!({
+            "ref": { "type": "ref/resource", "uri": "space:///{+path}" },
+            "argument": { "name": "path", "value": "/work/11" },
+        }));
+        let completed = pipes.ask(&request(2, "completion/complete", begun));
+        let values = completed["result"]["completion"]["values"].as_array().unwrap();
+        assert_eq!(values.len(), 11, "{completed}");
+        let mut listed = std::collections::BTreeSet::new();
+        let mut page = json!({});
+        loop {
+            let answer = pipes.ask(&request(3, "resources/list", params(page)));
+            let resources = answer["result"]["resources"].as_array().unwrap();
+            let of_files = resources.iter().filter(|it| it["uri"] != "list:///");
+            let before = listed.len();
+            listed.extend(of_files.map(|it| it["uri"].as_str().unwrap().to_owned()));
+            assert!(listed.len() - before <= 100);
+            match answer["result"]["nextCursor"].as_str() {
+                Some(cursor) => page = json!({ "cursor": cursor }),
+                None => break,
+            }
+        }
+        assert_eq!(listed.len(), 120);
+    }
+    for uri in ["space:///work/1.md", "space:///work"] {
+        let answer = pipes.ask(&request(4, "resources/subscribe", json!({ "uri": uri })));
+        assert_eq!(answer["result"], json!({}), "{answer}");
+    }
+    let wanted = json!({ "resourceSubscriptions": ["space:///work/1.md", "space:///work"] });
+    pipes.send(&request(
+        5,
+        "subscriptions/listen",
+        json!({ "notifications": wanted, "_meta": meta() }),
+    ));
+    let id = "io.modelcontextprotocol/subscriptionId";
+    let mut first = 0;
+    // What is listened to is told once at the beginning.
+    while first < 2 {
+        first += usize::from(pipes.receive()["method"] == "notifications/resources/updated");
+    }
+    std::fs::write(root.join("work/1.md"), "changed").unwrap();
+    let mut told = std::collections::BTreeSet::new();
+    while told.len() < 4 {
+        let message = pipes.receive();
+        let uri = message["params"]["uri"].as_str().unwrap().to_owned();
+        told.insert((message["params"]["_meta"][id].is_null(), uri));
+    }
+    let uris = ["space:///work", "space:///work/1.md"].map(str::to_owned);
+    let both = [false, true].map(|own| uris.clone().map(|uri| (own, uri)));
+    assert!(told.iter().eq(both.iter().flatten()), "{told:?}");
+    for own in [json!({ "uri": uris[0] }), json!({ "uri": uris[1] })] {
+        pipes.ask(&request(6, "resources/unsubscribe", own));
+    }
+    pipes.send(&json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 5 },
+    }));
+    pipes.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_input_that_ends_at_once_is_not_a_failure() {
     let pipes = Pipes::start("read:/");

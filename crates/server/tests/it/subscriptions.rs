@@ -236,6 +236,38 @@ async fn a_subscription_that_came_after_rights_were_added_reaches_the_stream_fro
 }
 
 #[tokio::test]
+async fn a_subscription_goes_on_with_the_rights_that_are_left_in_both_lifecycles() {
+    let server = start().await;
+    let session = server.open(READ).await;
+    let mut of_session = stream(&server, READ, &session).await;
+    for uri in ["space:///work", "space:///"] {
+        subscribe(&server, READ, &session, uri).await;
+    }
+    let mut of_request = listen(&server, READ, &["space:///work", "space:///"]).await;
+    server.rights.lock().unwrap().insert("ann".to_owned(), "read:/work/");
+    for events in [&mut of_session, &mut of_request] {
+        // It may have changed before it was watched again.
+        while changed_or_lists(events).await.as_deref() != Some("space:///work") {}
+    }
+    fs::write(server.root().join("work/plan.md"), "changed\n").unwrap();
+    fs::write(server.root().join("top.md"), "").unwrap();
+    for events in [&mut of_session, &mut of_request] {
+        let uri = loop {
+            if let Some(uri) = changed_or_lists(events).await {
+                break uri;
+            }
+        };
+        assert_eq!(uri, "space:///work", "the other one is covered no longer");
+    }
+}
+
+/// Waits for a message, and returns the address that it names; `None` for one about lists.
+async fn changed_or_lists(stream: &mut Client) -> Option<String> {
+    let message = next(stream).await.expect("the stream ended");
+    message["params"]["uri"].as_str().map(str::to_owned)
+}
+
+#[tokio::test]
 async fn a_subscription_ends_with_its_token() {
     let server = start().await;
     let mut events = listen(&server, "ann;-;read:/;1.5", &["list:///work"]).await;

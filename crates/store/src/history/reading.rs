@@ -83,6 +83,20 @@ impl History {
         Ok(found)
     }
 
+    /// Returns the names by which the owner knows those who made changes, sorted.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn author_names(&self) -> Result<Vec<String>, HistoryError> {
+        let connection = self.relaxed();
+        let mut query = connection.prepare_cached(
+            "SELECT coalesce(client, subject) FROM changes WHERE space = ?1 \
+             UNION SELECT client FROM unrecorded WHERE space = ?1 ORDER BY 1",
+        )?;
+        let names = query.query_map([self.space], |row| row.get(0))?;
+        Ok(names.collect::<rusqlite::Result<_>>()?)
+    }
+
     /// Returns the hash of a version of a file. With `caller`, only versions that a change of this
     /// caller replaced or removed are found.
     ///

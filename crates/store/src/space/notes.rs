@@ -79,6 +79,7 @@ impl Inner {
                 size_bytes: Some(stamp.size),
                 modified: Some(stamp.modified),
                 entry_count: None,
+                head: None,
             })
         };
         if order == FoundOrder::Newest {

@@ -232,7 +232,6 @@ impl Inner {
                 head: window(0, HEAD)?,
                 hash: known.facts.hash,
                 size_bytes: known.stamp.size,
-                is_text: known.facts.lines.is_some(),
             }))
         })
     }

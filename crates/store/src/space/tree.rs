@@ -12,10 +12,12 @@ use stile_domain::listing::EntryKind;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Walk};
 
-use super::Inner;
 use super::folder_names::FolderNames;
+use super::read::regular;
 use super::walk::{Found, WalkOrder, Walker};
 use super::walk_pages::{FoundOrder, NameQuery, TreeEntry, TreePage};
+use super::whole_file::HEAD;
+use super::{Inner, os};
 
 /// How long one call walks. After that it answers with what it has, and the next call goes on.
 pub(super) const SLICE: Duration = Duration::from_secs(2);
@@ -167,15 +169,30 @@ impl Inner {
         self.newest(permit, max_depth, cursor, |found| Some(self.tree_entry(found)))
     }
 
-    /// Finds the files that were changed last.
+    /// Finds the files that were changed last, and reads the first bytes of those on the page,
+    /// since a client is told their media types. That is one small read for each of the at most
+    /// [`MAX_FOUND_NAMES`] files, however many the walk passes.
     pub(super) fn recent_files(
         &self,
         permit: &Permit<Walk>,
         cursor: WalkCursor,
     ) -> Result<TreePage, Refusal> {
-        self.newest(permit, usize::MAX, cursor, |found| {
+        let mut page = self.newest(permit, usize::MAX, cursor, |found| {
             permit.may_read(&found.path).then(|| self.tree_entry(found))
-        })
+        })?;
+        for entry in &mut page.entries {
+            entry.head = self.head(&entry.path);
+        }
+        Ok(page)
+    }
+
+    /// Reads the first bytes of a file; `None` for one that went away.
+    fn head(&self, path: &SpacePath) -> Option<Vec<u8>> {
+        let opened = regular(self.root.open_file(path), path).ok()?;
+        let mut head = vec![0; HEAD];
+        let read = os::read_at(&opened.file, &mut head, 0).ok()?;
+        head.truncate(read);
+        Some(head)
     }
 
     /// Finds the files that `pick` picks, those changed last first.
@@ -276,6 +293,7 @@ impl Inner {
                 size_bytes: None,
                 modified: None,
                 entry_count: None,
+                head: None,
             }
         };
         query.fits(&entry).then_some((u64::from(score), entry))
@@ -299,6 +317,7 @@ impl Inner {
             size_bytes: stamp.map(|stamp| stamp.size),
             modified: stamp.map(|stamp| stamp.modified),
             entry_count: None,
+            head: None,
         }
     }
 

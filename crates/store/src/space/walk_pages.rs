@@ -29,6 +29,8 @@ pub struct TreeEntry {
     pub modified: Option<UnixNanos>,
     /// How many entries a folder holds that a list did not go into, if that is known already.
     pub entry_count: Option<u64>,
+    /// The first bytes of a file whose type is to be told.
+    pub head: Option<Vec<u8>>,
 }
 
 /// One page of a walk.

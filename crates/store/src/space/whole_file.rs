@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io;
 
+use stile_domain::media_type::HEAD_BYTES;
+
 use super::file_hash::PIECE;
 use super::os;
 
 /// The bytes at the beginning of a file by which its kind can be told.
-pub(super) const HEAD: usize = 8 * 1024;
+pub(super) const HEAD: usize = HEAD_BYTES;
 
 /// Reads an open file of about `size` bytes. Returns `None` if it has more than `limit` bytes.
 pub(super) fn read_whole(file: &File, size: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {

@@ -126,8 +126,6 @@ pub struct FileBytes {
     pub hash: ContentHash,
     /// The size of the whole file in bytes.
     pub size_bytes: u64,
-    /// Whether the whole file is UTF-8.
-    pub is_text: bool,
 }
 
 /// Where a bounded read continues.

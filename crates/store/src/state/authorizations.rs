@@ -10,7 +10,7 @@ use stile_domain::scope::Scopes;
 
 use super::browser_sessions::SecretDigest;
 use super::clients::{ClientRecord, store_approved};
-use super::session_rows::end_sessions_of;
+use super::session_rows::{end_sessions_of, narrow_sessions_of};
 use super::state_dir::StateError;
 use super::tables::{TableError, TableRow, Tables, values};
 use super::tokens::{TokenRecord, TokenStore, insert_token};
@@ -394,7 +394,7 @@ impl TokenStore {
         let change = "UPDATE authorizations SET scopes = ?2 WHERE id = ?1 AND ended IS NULL";
         self.change("change an authorization of", |tables| {
             let changed = tables.execute(change, values![id, scopes])?;
-            end_sessions_of(tables, id)?;
+            narrow_sessions_of(tables, id)?;
             Ok(changed > 0)
         })
     }
@@ -550,7 +550,7 @@ fn end_narrowed_sessions(tables: Tables<'_>, new: &AuthorizationRecord) -> Resul
     let now = Scopes::from_claim(&new.scopes);
     let is_narrowed = |scopes: &str| Scopes::from_claim(scopes).is_narrowed_by(&now);
     let narrowed = earlier.iter().filter(|(_, scopes)| is_narrowed(scopes));
-    narrowed.map(|(id, _)| id).try_for_each(|id| end_sessions_of(tables, id))
+    narrowed.map(|(id, _)| id).try_for_each(|id| narrow_sessions_of(tables, id))
 }
 
 /// Ends an authorization, its codes, its refresh tokens and its access tokens.

@@ -3,11 +3,9 @@
 //! A session is a row of [`super::short_lived`]. Of a session the row holds whose it is, the
 //! revision of the protocol and the name of the client, and nothing that was said in it. A session
 //! belongs to what the owner allowed: an authorization, or a token of `stile token`. It ends with
-//! that, and where the owner narrows it.
+//! that, and where the owner narrows it, unless its client is told and it is taken up again.
 
-use std::collections::HashMap;
-
-use super::session_rows::{ClientSession, KIND, end};
+use super::session_rows::{ClientSession, KIND, end, take_up};
 use super::short_lived::{ShortLived, drop_surplus, put};
 use super::state_dir::StateError;
 use super::tables::{TableError, Tables, values};
@@ -85,16 +83,6 @@ impl TokenStore {
         Ok(values.iter().filter_map(|value| ClientSession::of_value(value)).collect())
     }
 
-    /// Returns the name that the client of each token or authorization gave itself in the session
-    /// that was used last and has not ended at `now`, in UTC seconds.
-    ///
-    /// # Errors
-    /// [`StateError::Database`] if the database fails.
-    pub fn self_given_names(&self, now: i64) -> Result<HashMap<String, String>, StateError> {
-        let sessions = self.client_sessions(now)?.into_iter();
-        Ok(sessions.map(|session| (session.origin, session.client)).collect())
-    }
-
     /// Records when sessions were last used, in UTC seconds, in one transaction. Forgets sessions
     /// that have ended at `now`.
     ///
@@ -105,6 +93,15 @@ impl TokenStore {
             uses.iter().try_for_each(|(id, used)| note_use(tables, id, *used))
         })?;
         self.remove_ended(now).map(drop)
+    }
+
+    /// Takes a session up again that ended because its rights were narrowed. Returns whether there
+    /// is one.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn take_up_client_session(&self, id: &str) -> Result<bool, StateError> {
+        self.change("take a session up in", |tables| take_up(tables, id))
     }
 
     /// Ends a session, durably.
@@ -139,6 +136,7 @@ fn end_of(tables: Tables<'_>, origin: &str, used: i64) -> Result<i64, TableError
 mod tests {
     use stile_testkit::postgres::PostgresServer;
 
+    use super::super::session_rows::narrow_sessions_of;
     use super::*;
     use crate::postgresql::Database;
     use crate::state::{StateDir, TokenKind, TokenRecord};
@@ -218,6 +216,31 @@ mod tests {
             store.end_client_session("a").unwrap();
             store.record_session_uses(&uses, later).unwrap();
             assert_eq!(found("a", later), None, "a use brings nothing back");
+        });
+    }
+
+    #[test]
+    fn a_narrowed_session_is_taken_up_again_until_it_ends_for_another_reason() {
+        let test = "a_narrowed_session_is_taken_up_again_until_it_ends_for_another_reason";
+        on_both_databases(test, |store| {
+            let now = crate::now().0 / 1_000_000;
+            store.record(&token("one", now + 9 * DAY)).unwrap();
+            for id in ["a", "b", "c"] {
+                keep(store, id, "one", 9, now);
+            }
+            let is_open = |id| store.client_session(id, now).unwrap().is_some();
+            let narrow = || store.change("test", |tables| narrow_sessions_of(tables, "one"));
+            narrow().unwrap();
+            assert_eq!(["a", "b", "c"].map(is_open), [false; 3]);
+            assert_eq!(store.client_sessions(now).unwrap(), []);
+            store.end_client_session("b").unwrap();
+            let takes_up = |id| store.take_up_client_session(id).unwrap();
+            assert_eq!(["a", "b", "never"].map(takes_up), [true, false, false]);
+            assert_eq!(["a", "b", "c"].map(is_open), [true, false, false]);
+            assert!(!takes_up("a"), "it is open");
+            narrow().unwrap();
+            store.revoke("one", now).unwrap();
+            assert_eq!(["a", "c"].map(takes_up), [false; 2], "their token has ended");
         });
     }
 

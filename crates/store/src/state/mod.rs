@@ -10,6 +10,7 @@ mod clients;
 mod copying;
 mod key;
 mod log_snapshot;
+mod own_names;
 mod owner_credentials;
 mod private;
 mod reserve;

@@ -4,6 +4,8 @@
 //! the owner allows what the approval allows now, so that narrowing, widening and ending an
 //! approval count from the next request on, whichever process does it.
 
+use stile_domain::scope::Scopes;
+
 use super::state_dir::StateError;
 use super::tables::values;
 use super::tokens::TokenStore;
@@ -28,6 +30,14 @@ pub struct ApprovedRights {
     pub scopes: String,
     /// The grant on records.
     pub grant: Option<String>,
+}
+
+impl ApprovedRights {
+    /// Returns whether `now` may allow less.
+    pub fn is_narrowed_by(&self, now: &Self) -> bool {
+        let scopes = |rights: &Self| Scopes::from_claim(&rights.scopes);
+        scopes(self).is_narrowed_by(&scopes(now)) || self.grant != now.grant
+    }
 }
 
 impl TokenStore {
@@ -64,5 +74,27 @@ impl TokenStore {
             })
         });
         Ok(found?.unwrap_or(TokenStanding::Refused))
+    }
+
+    /// Returns what an authorization, or a token of `stile token`, allows at this moment, by its
+    /// identifier. `now` is in UTC seconds.
+    ///
+    /// # Errors
+    /// [`StateError::Database`].
+    pub fn standing_of_origin(&self, origin: &str, now: i64) -> Result<TokenStanding, StateError> {
+        let approval = "SELECT scopes, grant_id FROM authorizations \
+                        WHERE id = ?1 AND ended IS NULL AND expires > ?2";
+        let token = "SELECT 1 FROM tokens WHERE jti = ?1 AND revoked IS NULL AND expires > ?2";
+        self.read("look up", |tables| {
+            let approved = tables.first(approval, values![origin, now], |row| {
+                let (authorization, scopes) = (origin.to_owned(), row.get(0)?);
+                Ok(ApprovedRights { authorization, scopes, grant: row.get(1)? })
+            })?;
+            if let Some(rights) = approved {
+                return Ok(TokenStanding::ByApproval(rights));
+            }
+            let token = tables.first(token, values![origin, now], |row| row.get::<i64>(0))?;
+            Ok(token.map_or(TokenStanding::Refused, |_| TokenStanding::ByClaims))
+        })
     }
 }

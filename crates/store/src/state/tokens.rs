@@ -13,7 +13,7 @@ use stile_domain::records::authority::RecordsClaim;
 use super::log_snapshot;
 use super::private::lock_database;
 use super::reserve::Reserve;
-use super::session_rows::end_sessions_of;
+use super::session_rows::{end_sessions_of, forget_names_of};
 use super::sqlite_schema::{Migration, SqliteSchema};
 use super::state_dir::{StateDir, StateError, io_error};
 use super::tables::{TableError, TableRow, Tables, Value, values};
@@ -281,6 +281,7 @@ impl TokenStore {
             let uses = "DELETE FROM token_uses WHERE jti IN \
                         (SELECT jti FROM tokens WHERE subject = ?1)";
             tables.execute(uses, values![subject])?;
+            forget_names_of(tables, subject)?;
             for table in
                 ["authorizations", "tokens", "browser_sessions", "sign_in_links", "passkeys"]
             {

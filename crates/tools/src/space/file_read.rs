@@ -82,26 +82,24 @@ const KNOWN_NAMES: &[(&str, &str)] = &[
     ("audio/opus", "audio/ogg"),
 ];
 
-/// Returns the media type of a file: of text as its name tells, so that the file has one type as a
-/// resource and here, and of all else as its first bytes tell. A picture or a sound is never text.
-fn media_type(path: &SpacePath, file: &FileBytes) -> &'static str {
-    let found = infer::get(&file.head).map(|kind| {
-        let found = kind.mime_type();
-        let known = KNOWN_NAMES.iter().find(|(name, _)| *name == found);
-        known.map_or(found, |(_, known)| *known)
+/// Returns the media type of a file that begins with `head`, so that it has one type in the list of
+/// resources, as a resource and here.
+pub(super) fn media_type(path: &SpacePath, head: &[u8]) -> &'static str {
+    let told = infer::get(head).map(|kind| {
+        let told = kind.mime_type();
+        let known = KNOWN_NAMES.iter().find(|(name, _)| *name == told);
+        known.map_or(told, |(_, known)| *known)
     });
-    match found {
-        Some(found) if !file.is_text || media_kind(found).is_some() => found,
-        _ if file.is_text => media_type::of_text(path),
-        _ => "application/octet-stream",
-    }
+    media_type::of_file(path, head, told)
 }
 
-/// Returns how the protocol shows a file of this type; `None` for a type that it does not show.
-fn media_kind(media_type: &str) -> Option<MediaKind> {
-    match media_type.split('/').next() {
-        Some("image") => Some(MediaKind::Image),
-        Some("audio") => Some(MediaKind::Audio),
+/// Returns how the protocol shows a file of this type; `None` for a type that it does not show. A
+/// drawing in SVG is text, and no model takes it for a picture.
+pub(super) fn media_kind(media_type: &str) -> Option<MediaKind> {
+    match media_type.split_once('/') {
+        _ if media_type.ends_with("+xml") => None,
+        Some(("image", _)) => Some(MediaKind::Image),
+        Some(("audio", _)) => Some(MediaKind::Audio),
         _ => None,
     }
 }
@@ -168,10 +166,8 @@ pub(super) async fn read_part(
             file.size_bytes
         )));
     }
-    let media_type = media_type(&path, &file);
-    // A drawing in SVG is text, and no model takes it for a picture.
-    let is_drawing = media_type.ends_with("+xml");
-    let may_be_shown = is_whole && !is_drawing && file.bytes.len() as u64 == file.size_bytes;
+    let media_type = media_type(&path, &file.head);
+    let may_be_shown = is_whole && file.bytes.len() as u64 == file.size_bytes;
     let kind = media_kind(media_type).filter(|_| may_be_shown);
     if kind.is_none() {
         file.bytes.truncate(MAX_FILE_WINDOW);

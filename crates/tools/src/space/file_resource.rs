@@ -172,9 +172,15 @@ impl SpaceTools {
     ) -> Result<ResourceContent, Refusal> {
         let from = after.map_or(WindowStart::Range(LineRange::ALL), WindowStart::Cursor);
         let permit = principal.gate().permit::<Read>(path)?;
-        match self.space.read(permit, from, ReadAs::Utf8).await {
-            Ok(window) => Ok(text_content(path, window)),
-            Err(Refusal::NotText { .. }) => {
+        let window = self.space.read(permit, from, ReadAs::Utf8).await;
+        // The bytes of a small picture or sound may be UTF-8.
+        let is_shown = |window: &FileWindow| {
+            let media_type = file_read::media_type(path, head(window.content.as_bytes()));
+            after.is_none() && file_read::media_kind(media_type).is_some()
+        };
+        match window {
+            Ok(window) if !is_shown(&window) => Ok(text_content(path, window)),
+            Ok(_) | Err(Refusal::NotText { .. }) => {
                 let start = after
                     .map(|after| ByteStart { offset: after.offset, expected: Some(after.hash) });
                 let permit = principal.gate().permit::<Read>(path)?;
@@ -185,11 +191,16 @@ impl SpaceTools {
     }
 }
 
+/// Returns the part of the first bytes of a file that decides its media type.
+fn head(bytes: &[u8]) -> &[u8] {
+    bytes.get(..media_type::HEAD_BYTES).unwrap_or(bytes)
+}
+
 /// Returns a file as it is listed; `None` for what went away while it was found.
 fn file_resource(entry: TreeEntry) -> Option<FileResource> {
     Some(FileResource {
         uri: file_uri::uri(&entry.path),
-        mime_type: media_type::of_name(&entry.path),
+        mime_type: entry.head.map(|head| file_read::media_type(&entry.path, &head)),
         size_bytes: entry.size_bytes?,
         modified: modified_text(entry.modified?),
         path: entry.path,

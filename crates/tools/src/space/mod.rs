@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
+use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::Author;
 use stile_domain::path::SpacePath;
 use stile_domain::scope::{Scope, Verb};
@@ -149,7 +150,9 @@ fn uses(names: ShownTools) -> String {
         let tools: Vec<_> =
             tools.map(|(name, what)| format!("`{}` {what}", names.name(name))).collect();
         if !tools.is_empty() {
-            let rule = if work == "Change" { format!(" {CHANGES}") } else { String::new() };
+            // Who can read nothing has no hash to send.
+            let is_of_readers = work == "Change" && names.has("text.read");
+            let rule = if is_of_readers { format!(" {CHANGES}") } else { String::new() };
             lines += &format!("{work}: {}.{rule}\n", tools.join(", "));
         }
     }
@@ -170,10 +173,41 @@ fn beginning(caller: &Caller) -> String {
     };
     let shown: Vec<String> = paths.iter().take(MOST_BEGINNINGS).map(|scope| names(scope)).collect();
     match paths.len().saturating_sub(shown.len()) {
-        _ if shown.is_empty() => "Your token opens no files.".to_owned(),
+        _ if shown.is_empty() => "Your token opens no file for reading.".to_owned(),
         0 => format!("Your token opens these, and nothing beside them: {}.", shown.join(", ")),
         more => format!("Your token opens these and {more} more: {}.", shown.join(", ")),
     }
+}
+
+/// Returns where a caller may only add to files, and how, as a line; nothing where it nowhere may.
+fn adding(caller: &Caller) -> String {
+    let scopes = caller.principal.scopes();
+    let may_only_add = |scope: &&Scope| {
+        let path = scope.path();
+        scope.verb() == Verb::Append
+            && scopes.cover(Verb::Append, path)
+            && !scopes.cover(Verb::Write, path)
+    };
+    let added: Vec<&Scope> = scopes.iter().filter(may_only_add).collect();
+    if added.is_empty() || !caller.names.has("text.append") {
+        return String::new();
+    }
+    let path = |scope: &&Scope| match scope.folder() {
+        Some(folder) if !folder.is_root() => format!("{folder}/"),
+        _ => scope.path().as_str().to_owned(),
+    };
+    let paths: Vec<String> = added.iter().take(MOST_BEGINNINGS).map(path).collect();
+    let more = match added.len().saturating_sub(paths.len()) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "Add only, to files that are there: {}{more}. `{}` does so with `size_bytes` 0 and the \
+         `hash` of nothing, `{}`.\n",
+        paths.join(", "),
+        caller.names.name("text.append"),
+        ContentHash::digest(b"")
+    )
 }
 
 /// The tools of one space. Clones work on the same space.
@@ -242,7 +276,7 @@ impl Toolset for SpaceTools {
     fn instructions(&self, caller: &Caller) -> Cow<'static, str> {
         let text = caller.names.sentence(INSTRUCTIONS);
         let text = text.replace("{today}", &stile_store::local_date());
-        let text = text.replace("{tools}", &uses(caller.names));
+        let text = text.replace("{tools}", &(uses(caller.names) + &adding(caller)));
         text.replace("{beginning}", &beginning(caller)).into()
     }
 

@@ -1,11 +1,13 @@
 //! `stile audit`: tells in sentences what agents did, and verifies the journal.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
 
 use clap::ArgMatches;
 use serde_json::json;
-use stile_domain::audit::{AuditFilter, CallKind, kind, sentence};
+use stile_domain::audit::{AuditFilter, CallKind, caller, kind, sentence};
+use stile_domain::client_name::one_meant_by;
 use stile_domain::journal::JournalLine;
 use stile_domain::json::text::with_escapes;
 use stile_domain::path::SpacePath;
@@ -37,7 +39,10 @@ pub(super) fn run(
         return remove(&place, matches, output);
     }
     let place = of_person(&home, place)?;
-    let filter = filter(matches, environment)?;
+    let mut filter = filter(matches, environment)?;
+    if let Some(typed) = filter.client.take() {
+        filter.client = Some(client_meant(&typed, &place)?);
+    }
     let since = duration::since_flag(matches)?;
     let form = Form { is_json: matches.get_flag("json"), colours };
     let follows = matches.get_flag("follow");
@@ -68,6 +73,20 @@ pub(super) fn of_person(home: &Home, place: JournalPlace) -> Result<JournalPlace
         Some(subject) => place.of_subject(&subject),
         None => place,
     })
+}
+
+/// Returns the name in the journal of the client that a typed name means; the typed name itself if
+/// the journal knows none like it.
+fn client_meant(typed: &str, place: &JournalPlace) -> Result<String, Failure> {
+    let mut names = BTreeSet::new();
+    let mut lines = place.lines(None)?;
+    while let Some(line) = lines.next_line()? {
+        let name = caller(&line);
+        if !names.contains(name) {
+            names.insert(name.to_owned());
+        }
+    }
+    Ok(one_meant_by(typed, names.iter().map(String::as_str))?)
 }
 
 fn filter(matches: &ArgMatches, environment: Environment<'_>) -> Result<AuditFilter, Failure> {

@@ -37,7 +37,9 @@ pub(super) fn list(
     let owner = FilesOwner::open(matches, environment, "history")?;
     let query = ChangeQuery {
         path: flags::text(matches, "path").map(|text| owner.path(text)).transpose()?,
-        client: flags::text(matches, "client").map(str::to_owned),
+        client: flags::text(matches, "client")
+            .map(|typed| owner.files.client(typed))
+            .transpose()?,
         since: since_flag(matches)?,
         ..ChangeQuery::default()
     };

@@ -27,7 +27,9 @@ pub(super) fn run(
     let owner = FilesOwner::open(matches, environment, UNDO)?;
     let query = ChangeQuery {
         path: flags::text(matches, "path").map(|text| owner.path(text)).transpose()?,
-        client: flags::text(matches, "client").map(str::to_owned),
+        client: flags::text(matches, "client")
+            .map(|typed| owner.files.client(typed))
+            .transpose()?,
         since: since_flag(matches)?,
         until: time_flag(matches, "until")?,
         call: flags::text(matches, "call").map(call_number).transpose()?,

@@ -1,5 +1,6 @@
 //! Lays out tables for a terminal.
 
+use stile_domain::client_name::listed;
 use stile_domain::unseen::shown;
 
 use super::colours::{Colours, Meaning};
@@ -55,10 +56,9 @@ fn meaning(heading: &str, cell: &str) -> Option<Meaning> {
     })
 }
 
-/// Returns a name cut to 40 characters; `-` if there is no name.
+/// Returns a name as a table shows it; `-` if there is no name.
 pub(crate) fn cell(name: Option<&str>) -> String {
-    const MAX_CHARS: usize = 40;
-    name.map_or_else(|| "-".to_owned(), |name| name.chars().take(MAX_CHARS).collect())
+    name.map_or_else(|| "-".to_owned(), |name| listed(name).into_owned())
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! Clients by the names that lists show of them.
 
+use stile_domain::client_name::meant_by;
+use stile_domain::unseen::shown;
+
 use crate::cli::failure::Failure;
 
 /// A client as a command may name it.
@@ -10,25 +13,36 @@ pub(super) struct Named<'a> {
     pub(super) is_live: bool,
 }
 
-/// Returns the identifier of the client that a text names, if it is a name that one client has, or
-/// one of those that may do something; or else the text, which may be an identifier.
+/// Returns the identifier of the client that a text names: by its identifier, or by the name that a
+/// list shows, if one client bears it, or one of those that may do something. Returns any other
+/// text as it is, since it may be the beginning of an identifier.
 pub(super) fn id_of_name(text: &str, named: &[Named<'_>]) -> Result<String, Failure> {
-    let of_name = |is_meant: fn(&&Named<'_>) -> bool| {
-        let found = named.iter().filter(|named| named.name == text).filter(is_meant);
-        found.map(|named| named.id).collect::<Vec<&str>>()
-    };
-    let is_id = named.iter().any(|named| named.id == text);
-    let live = of_name(|named| named.is_live);
-    let found = if live.is_empty() { of_name(|_| true) } else { live };
+    if named.iter().any(|named| named.id == text) {
+        return Ok(text.to_owned());
+    }
+    let names = meant_by(text, named.iter().map(|named| named.name));
+    let meant = || named.iter().filter(|named| names.contains(&named.name));
+    let live: Vec<&Named<'_>> = meant().filter(|named| named.is_live).collect();
+    let found = if live.is_empty() { meant().collect() } else { live };
     match found.as_slice() {
-        [only] if !is_id => Ok((*only).to_owned()),
-        [_, _, ..] if !is_id => Err(Failure::Usage(format!(
-            "{} clients are called `{}`; nothing was done; name one of them by its identifier: {}",
-            found.len(),
-            text.escape_debug(),
-            found.join(", ")
-        ))),
-        _ => Ok(text.to_owned()),
+        [] => Ok(text.to_owned()),
+        [only] => Ok(only.id.to_owned()),
+        several => {
+            let choices: Vec<String> = several
+                .iter()
+                .map(|Named { id, name, .. }| match *name == text {
+                    true => (*id).to_owned(),
+                    false => format!("{id} ({})", shown(name)),
+                })
+                .collect();
+            Err(Failure::Usage(format!(
+                "{} clients are called `{}`; nothing was done; name one of them by its identifier: \
+                 {}",
+                several.len(),
+                text.escape_debug(),
+                choices.join(", ")
+            )))
+        }
     }
 }
 
@@ -46,12 +60,18 @@ mod tests {
             one("id-4", "id-1", true),
             one("id-5", "Mail", false),
             one("id-6", "Mail", true),
+            one("id-7", "goose (self-named)", true),
+            one("id-8", "Cline (self-named)", true),
+            one("id-9", "Cline (self-named)", true),
         ];
         let id = |text: &str| id_of_name(text, &named);
         assert_eq!(id("Editor").unwrap(), "id-1");
         assert_eq!(id("id-1").unwrap(), "id-1", "an identifier comes first");
         assert_eq!(id("Mail").unwrap(), "id-6", "the other one has ended");
         assert_eq!(id("none").unwrap(), "none");
+        assert_eq!(id("goose").unwrap(), "id-7", "without its mark");
+        let (said, _) = id("Cline").unwrap_err().report();
+        assert!(said.contains("id-8 (Cline (self-named)), id-9"), "{said}");
         let (said, code) = id("Notes").unwrap_err().report();
         assert!(code == 2 && said.contains("id-2, id-3"), "{said}");
     }
