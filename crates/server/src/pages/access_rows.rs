@@ -259,12 +259,7 @@ fn week(digest: &Digest, name: &str, now: i64) -> WeekRow {
 }
 
 /// Notes what the owner should look at, of a client.
-fn note(
-    row: &mut ClientRow,
-    digest: Option<&Digest>,
-    named: &HashMap<String, usize>,
-    now: i64,
-) {
+fn note(row: &mut ClientRow, digest: Option<&Digest>, named: &HashMap<String, usize>, now: i64) {
     let refused = digest.map_or(0, |digest| refused_this_week(digest, &row.name, now));
     row.warnings = warnings(row, refused, now);
     if let Some(digest) = digest {
@@ -296,9 +291,10 @@ fn refused_this_week(digest: &Digest, name: &str, now: i64) -> u64 {
 fn warnings(row: &ClientRow, refused: u64, now: i64) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |reason, text: String| warnings.push(Warning { reason, text });
-    for (verb, reason, deed) in
-        [(Verb::Write, "may change all files", "change"), (Verb::Read, "may read all files", "read")]
-    {
+    for (verb, reason, deed) in [
+        (Verb::Write, "may change all files", "change"),
+        (Verb::Read, "may read all files", "read"),
+    ] {
         if row.scopes.cover_subtree(verb, &SpacePath::root()) {
             warn(
                 reason,

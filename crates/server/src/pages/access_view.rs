@@ -273,9 +273,8 @@ impl AccessView<'_> {
     }
 
     fn grants(&self, room: &mut Room) -> Markup {
-        let shown = room.fit(self.grants.iter().skip(self.first_grant), MAX_GRANTS, |row| {
-            self.grant(row)
-        });
+        let shown =
+            room.fit(self.grants.iter().skip(self.first_grant), MAX_GRANTS, |row| self.grant(row));
         let here = format!("{ACCESS_PATH}?q={}", encode_component(self.shown.search));
         html! {
             @if !self.grants.is_empty() || self.has_records {
@@ -397,9 +396,10 @@ impl AccessView<'_> {
             html! { li { (right.sentence) } }
         });
         let can_narrow = row.rights.iter().filter(|right| right.scope.is_some()).count() > 1;
-        let kept = Room::of(RIGHT_BYTES).fit(row.rights.iter().enumerate(), MAX_KEPT, |(at, right)| {
-            html! { li { (kept_right(at, right)) } }
-        });
+        let kept =
+            Room::of(RIGHT_BYTES).fit(row.rights.iter().enumerate(), MAX_KEPT, |(at, right)| {
+                html! { li { (kept_right(at, right)) } }
+            });
         // A form without all rights would take away those that it lacks.
         let can_narrow = can_narrow && kept.shown == row.rights.len();
         html! {

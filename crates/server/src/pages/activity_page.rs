@@ -17,9 +17,7 @@ use stile_domain::unseen::shown_start;
 use super::frame::{ACTIVITY_PATH, CONNECT_PATH, LIVE_PATH, UNDO_PATH};
 use super::room::{Fitted, Room};
 use super::signed_in::{self, PageError, Visit};
-use super::times::{
-    Required, day_of_instant, input_value, instant, shown_day, time_input,
-};
+use super::times::{Required, day_of_instant, input_value, instant, shown_day, time_input};
 use super::told_calls::{ToldCall, filter, push};
 use crate::owned_space::OwnedSpace;
 use crate::sign_in::settings::AuthorizationServer;

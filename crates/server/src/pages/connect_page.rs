@@ -121,9 +121,9 @@ pub fn make_token(server: &AuthorizationServer, request: &WebRequest) -> Respons
         visit.owner_space()?;
         let replaced = replaced(visit)?;
         let records = visit.records().filter(|_| replaced.is_none());
-        let adds_more = records.as_ref().is_some_and(|records| {
-            token_made::choices(visit, records).adds_more(visit.parameters)
-        });
+        let adds_more = records
+            .as_ref()
+            .is_some_and(|records| token_made::choices(visit, records).adds_more(visit.parameters));
         if visit.text("do") == SHOW || adds_more {
             return Ok(Outcome::Page(markup(visit, replaced.as_ref())));
         }
@@ -514,9 +514,8 @@ fn narrowed_elsewhere(visit: &Visit<'_>, old: &Replaced) -> Markup {
 
 fn token_form(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
     let token = replaced.map(|old| &old.token);
-    let name = token.map_or(visit.text("name"), |token| {
-        token.client.as_deref().unwrap_or(&token.subject)
-    });
+    let name =
+        token.map_or(visit.text("name"), |token| token.client.as_deref().unwrap_or(&token.subject));
     let records = visit.records().filter(|_| replaced.is_none());
     let choices = records.as_ref().map(|records| token_made::choices(visit, records));
     let choices = choices.filter(|choices| !choices.is_empty());

@@ -103,8 +103,8 @@ impl<'a> Granted<'a> {
             return Ok(Some(None));
         }
         let ends = Instant(self.approval.expires.saturating_mul(1_000_000));
-        let mut request = grant_of_streams(&self.approval.client, chosen, self.now)
-            .map_err(refused)?;
+        let mut request =
+            grant_of_streams(&self.approval.client, chosen, self.now).map_err(refused)?;
         request.expires = Some(ends);
         request.single_use = self.approval.single_use;
         if let Some(before) = &self.grant {

@@ -110,11 +110,7 @@ fn history(space: &OwnedSpace) -> Finding {
     }
 }
 
-fn markup(
-    visit: &Visit<'_>,
-    stage: Option<&BackupStage>,
-    findings: &[Finding],
-) -> Markup {
+fn markup(visit: &Visit<'_>, stage: Option<&BackupStage>, findings: &[Finding]) -> Markup {
     let bad = findings.iter().filter(|finding| finding.outcome != FindingGrade::Good).count();
     html! {
         h1 { "Health" }

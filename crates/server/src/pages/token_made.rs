@@ -37,7 +37,8 @@ pub(super) fn grant(
     let chosen = choices(visit, records).chosen(visit.parameters);
     let chosen = chosen.map_err(|error| PageError::Refused(error.to_string()))?;
     if chosen.is_empty() {
-        let why = "Choose a stream, and at least one field that the client sees; no grant was made.";
+        let why =
+            "Choose a stream, and at least one field that the client sees; no grant was made.";
         return Err(PageError::Refused(why.to_owned()));
     }
     let now = visit.server.instant();

@@ -335,8 +335,7 @@ impl<'a> RecordChoices<'a> {
     fn stream_form(&self, line: &StreamLine, form: Option<&FormParameters>) -> StreamForm {
         let offered = self.offered(line);
         let named = line.request.time_constraint.as_ref().and_then(|time| time.field.clone());
-        let declared =
-            offered.iter().filter_map(|it| it.declaration.consent_time_field()).next();
+        let declared = offered.iter().filter_map(|it| it.declaration.consent_time_field()).next();
         let time_field = named.or_else(|| declared.map(str::to_owned));
         let mut fields = self.fields(line);
         let choice = self.choice(line, form).ok();
@@ -360,8 +359,9 @@ impl<'a> RecordChoices<'a> {
         };
         let times = choice.as_ref().map(|chosen| chosen.times.map(|it| it.map(input_value)));
         let [since, until] = times.unwrap_or_default().map(Option::unwrap_or_default);
-        let is_from =
-            |name: &SourceName| choice.as_ref().is_some_and(|it| it.connections.contains(name.as_str()));
+        let is_from = |name: &SourceName| {
+            choice.as_ref().is_some_and(|it| it.connections.contains(name.as_str()))
+        };
         StreamForm {
             index: line.index,
             name: line.request.name.clone(),

@@ -252,11 +252,9 @@ fn owner_grant_names_a_client_and_a_stream_that_is_there() {
     let mut owner = place.signed_in_browser();
     store_account(&mut owner, &place);
     let page = owner.get(&place.at("/owner/grant?connection=bank&stream=rows"));
-    for (wrong, status) in [
-        (("client", " "), 409),
-        (("since-0", "yesterday"), 409),
-        (("stream-0", "secrets"), 409),
-    ] {
+    for (wrong, status) in
+        [(("client", " "), 409), (("since-0", "yesterday"), 409), (("stream-0", "secrets"), 409)]
+    {
         let fields = [("field-0-amount", "on"), ("client", "budget"), ("do", "make"), wrong];
         let wrong = fields[3];
         let fields: Vec<(&str, &str)> =

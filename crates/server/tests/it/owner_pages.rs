@@ -16,8 +16,7 @@ const PASSWORD: &str = "correct horse battery";
 const OWNER_PAGES: [&str; 11] = [
     "/owner/clients", "/owner/clients/edit", "/owner/activity", "/owner/activity/call",
     "/owner/files", "/owner/connect", "/owner/grant", "/owner/records", "/owner/import",
-    "/owner/health",
-    "/owner/account",
+    "/owner/health", "/owner/account",
 ];
 /// Where the forms of a signed-in browser go.
 const OWNER_FORMS: [&str; 20] = [

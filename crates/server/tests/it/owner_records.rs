@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 use stile_testkit::client::McpClient as _;
 
-use crate::sign_in_kit::{Browser, Place, ScriptedClient, fetch, form_to, location, parameter, text_of};
+use crate::sign_in_kit::{
+    Browser, Place, ScriptedClient, fetch, form_to, location, parameter, text_of,
+};
 
 const MAIL: &str = "\
 {\"id\":\"a\",\"subject\":\"first\",\"body\":\"secret one\",\"sent_at\":\"2026-01-05T00:00:00Z\"}
@@ -55,7 +57,7 @@ fn owner_records_are_added_to_a_request_that_asks_for_files_alone_and_changed_la
     let page = place.send(&mut owner, &page, "/consent", &added);
     assert_eq!(page.status, 200, "{page:?}");
     let words = text_of(&page);
-    assert!(words.contains("It may see id of messages from mail"), "the least first: {words}");
+    assert!(words.contains("It would see nothing of this."), "the least first: {words}");
     assert!(words.contains("name=\"field-0-body\"") && !words.contains("mail/messages"), "{words}");
     // The sample follows the choice, and decides nothing.
     let chosen = [("field-0-subject", "on"), ("since-0", "2026-02-01T00:00")];
@@ -78,7 +80,10 @@ fn owner_records_are_added_to_a_request_that_asks_for_files_alone_and_changed_la
     let access = tokens["access_token"].as_str().unwrap();
     let (status, text) = records(&place, access, "messages");
     assert_eq!(status, 200, "{text}");
-    assert!(text.contains("second") && !text.contains("first") && !text.contains("secret"), "{text}");
+    assert!(
+        text.contains("second") && !text.contains("first") && !text.contains("secret"),
+        "{text}"
+    );
     assert_eq!(records(&place, access, "rows").0, 403);
 
     // Later the same form widens fields, takes the time away, and adds another stream.
@@ -89,7 +94,7 @@ fn owner_records_are_added_to_a_request_that_asks_for_files_alone_and_changed_la
     let has = |name: &str, value: &str| fields.contains(&(name.to_owned(), value.to_owned()));
     assert!(has("stream-0", "messages") && has("since-0", "2026-02-01T00:00"), "{fields:?}");
     assert!(has("field-0-subject", "on") && !has("field-0-body", "on"), "{fields:?}");
-    assert!(words.contains("It may see id, subject of messages from mail, since"), "{words}");
+    assert!(words.contains("It may see subject of messages from mail, since"), "{words}");
     let before = grants(&place);
     // A form that nobody changed makes no other grant.
     place.send(&mut owner, &page, "/owner/clients/edit", &[("do", "save")]);
@@ -97,8 +102,7 @@ fn owner_records_are_added_to_a_request_that_asks_for_files_alone_and_changed_la
     let more = [("more-records", "bank/rows"), ("do", "save")];
     let page = place.send(&mut owner, &page, "/owner/clients/edit", &more);
     assert_eq!(page.status, 200, "the fields are shown first");
-    let wider =
-        [("field-0-body", "on"), ("since-0", ""), ("field-1-amount", "on"), ("do", "save")];
+    let wider = [("field-0-body", "on"), ("since-0", ""), ("field-1-amount", "on"), ("do", "save")];
     let saved = place.send(&mut owner, &page, "/owner/clients/edit", &wider);
     assert_eq!(location(&saved), Some("/owner/clients?done=changed"), "{}", text_of(&saved));
     let (_, text) = records(&place, access, "messages");
@@ -129,12 +133,11 @@ fn owner_records_of_one_name_from_several_connections_are_chosen_by_connection()
     let added = [("more-records", "work-mail/messages"), ("decision", "show")];
     let page = place.send(&mut owner, &page, "/consent", &added);
     let fields = form_to(&page, "/consent").fields;
-    let from: Vec<&str> = fields
-        .iter()
-        .filter_map(|(name, _)| name.strip_prefix("from-0-"))
-        .collect();
+    let from: Vec<&str> =
+        fields.iter().filter_map(|(name, _)| name.strip_prefix("from-0-")).collect();
     assert_eq!(from, ["work-mail"], "only what was added is ticked");
-    let answer = place.send(&mut owner, &page, "/consent", &[("decision", "approve")]);
+    let approve = [("field-0-subject", "on"), ("decision", "approve")];
+    let answer = place.send(&mut owner, &page, "/consent", &approve);
     let code = parameter(location(&answer).unwrap(), "code").unwrap();
     let tokens = client.redeem(&code).json();
     let (_, text) = records(&place, tokens["access_token"].as_str().unwrap(), "messages");
@@ -149,14 +152,14 @@ fn owner_records_are_chosen_with_a_token_beside_a_folder() {
     let added = [("more-records", "mail/messages"), ("name", "reader"), ("folder", "/work")];
     let page = place.send(&mut owner, &page, "/owner/connect/token", &added);
     let words = text_of(&page);
-    assert!(words.contains("It may see id of messages from mail"), "{words}");
+    assert!(words.contains("see some of <strong><bdi>messages</bdi>"), "{words}");
     assert!(words.contains("value=\"reader\""), "what was typed stays: {words}");
     assert_eq!(place.stile(&["token", "list", "--json"]).trim(), "[]");
     let choice = [("field-0-subject", "on"), ("do", "make")];
     let made = text_of(&place.send(&mut owner, &page, "/owner/connect/token", &choice));
     let (said, rest) = made.split_once("id=\"made-token\"").unwrap_or_else(|| panic!("{made}"));
     assert!(said.contains("may read the files in /work and below"), "{said}");
-    assert!(said.contains("may see id, subject of messages from mail"), "{said}");
+    assert!(said.contains("may see subject of messages from mail"), "{said}");
     let token = rest.split(['>', '<']).nth(1).unwrap();
     let (_, text) = records(&place, token, "messages");
     assert!(text.contains("second") && !text.contains("secret"), "{text}");
@@ -166,7 +169,8 @@ fn owner_records_are_chosen_with_a_token_beside_a_folder() {
     let nothing = [("verb", "nothing"), ("stream-0", ""), ("do", "make")];
     let refused = place.send(&mut owner, &page, "/owner/connect/token", &nothing);
     assert_eq!(refused.status, 409, "{}", text_of(&refused));
-    let records_alone = [("verb", "nothing"), ("do", "make"), ("name", "mail alone")];
+    let records_alone =
+        [("verb", "nothing"), ("field-0-subject", "on"), ("do", "make"), ("name", "mail alone")];
     let made = text_of(&place.send(&mut owner, &page, "/owner/connect/token", &records_alone));
     assert!(made.contains("mail alone") && !made.contains("may read"), "{made}");
 }
@@ -183,7 +187,10 @@ fn owner_records_that_a_client_saw_are_told_by_stream_and_connection() {
     assert_eq!(records(&place, token.trim(), "messages").0, 200);
     let mut owner = place.signed_in_browser();
     let page = place.text_at(&mut owner, "/owner/clients");
-    assert!(page.contains("It was shown 4 messages of mail and asked about records once."), "{page}");
+    assert!(
+        page.contains("It was shown 4 messages of mail and asked about records once."),
+        "{page}"
+    );
     let activity = place.text_at(&mut owner, "/owner/activity");
     assert!(activity.contains("reader listed records: 2 messages of mail"), "{activity}");
     let (_, file) = std::fs::read_dir(place.rig.state.join("journal"))
@@ -200,15 +207,24 @@ fn owner_records_have_a_page_with_sizes_and_the_last_imports() {
     let place = Place::new();
     let mut owner = place.signed_in_browser();
     let empty = place.text_at(&mut owner, "/owner/records");
-    assert!(empty.contains("There are no records yet") && empty.contains("/owner/import"), "{empty}");
+    assert!(
+        empty.contains("There are no records yet") && empty.contains("/owner/import"),
+        "{empty}"
+    );
     place.import("mail", "messages", MAIL);
     let page = place.text_at(&mut owner, "/owner/records");
-    for part in ["messages", "mail", "2 records in 1 streams", "connection=mail&amp;stream=messages"] {
+    for part in
+        ["messages", "mail", "2 records in 1 streams", "connection=mail&amp;stream=messages"]
+    {
         assert!(page.contains(part), "{part}: {page}");
     }
-    let sent = [("csrf", form_to(&owner.get(&place.at("/owner/import")), "/sign-out").fields[0].1.clone())];
-    let sent: Vec<(&str, &str)> = sent.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let rows = "{\"id\":\"a\",\"amount\":1}\n{\"id\":[],\"amount\":2}\n";
+    let sent = [(
+        "csrf",
+        form_to(&owner.get(&place.at("/owner/import")), "/sign-out").fields[0].1.clone(),
+    )];
+    let sent: Vec<(&str, &str)> =
+        sent.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let rows = "{\"id\":\"a\",\"amount\":1}\n{\"id\":\"b\",\"amount\":2}\n{\"id\":\"c\",\n";
     owner.send_file(&place.at("/owner/import"), &sent, ("odd.jsonl", rows));
     let preview = owner.get(&place.at("/owner/import"));
     let words = text_of(&preview);

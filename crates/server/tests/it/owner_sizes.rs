@@ -16,7 +16,8 @@ const NAMES: usize = 300;
 
 /// Returns a name of 180 characters, most of which markup has to escape.
 fn name(number: usize) -> String {
-    format!("{number:03}{}", "<&\"'é\u{202e}".chars().cycle().take(177).collect::<String>())
+    let rest: String = "<&\"'é".chars().cycle().take(176).collect();
+    format!("{number:03}<&\u{202e}{}", rest.get(2..).unwrap())
 }
 
 /// Returns a name that a stream or a connection can have, as long as one can be.
@@ -178,6 +179,7 @@ fn said(page: &str) -> String {
         ("<input", ">"),
         ("<a href", ">"),
         ("<p class=\"copy\"", "</p>"),
+        ("<p class=\"muted\" id=\"live\"", ">"),
     ] {
         while let Some(at) = page.find(begin) {
             let to = page[at..].find(end).unwrap() + at + end.len();
@@ -196,9 +198,9 @@ fn bare_time(text: &str) -> Option<&str> {
         })
     };
     let bytes = text.as_bytes();
-    let found = ["0000-00-00", "00:00"].into_iter().find_map(|shape| {
-        bytes.windows(shape.len()).position(|part| is_like(part, shape))
-    });
+    let found = ["0000-00-00", "00:00"]
+        .into_iter()
+        .find_map(|shape| bytes.windows(shape.len()).position(|part| is_like(part, shape)));
     found.map(|at| text.get(at.saturating_sub(60)..).unwrap_or_default())
 }
 

@@ -316,6 +316,8 @@ pub fn forms_of(page: &Reply) -> Vec<PageForm> {
 fn read_form(form: &str) -> PageForm {
     let action = attribute(form, "action").unwrap();
     let (mut fields, mut names) = (Vec::new(), BTreeSet::new());
+    // Whether the options of the last list have begun. The first counts, whatever its value is.
+    let mut has_option = false;
     for tag in form.split('<').skip(1) {
         let name = attribute(tag, "name");
         names.extend(name.clone());
@@ -326,11 +328,13 @@ fn read_form(form: &str) -> PageForm {
             }
         } else if tag.starts_with("select") {
             fields.push((name.unwrap(), String::new()));
+            has_option = false;
         } else if tag.starts_with("option") {
             let (_, value) = fields.last_mut().unwrap();
-            if value.is_empty() || tag.contains(" selected") {
+            if !has_option || tag.contains(" selected") {
                 *value = attribute(tag, "value").unwrap();
             }
+            has_option = true;
         }
     }
     fields.retain(|(_, value)| !value.is_empty());
