@@ -156,8 +156,7 @@ impl Seen {
         *shown = shown.saturating_add(records);
     }
 
-    /// Returns such as `was shown 3 messages of mail and 40 rows of bank`; `None` if it was shown no
-    /// records.
+    /// Returns such as `was shown 3 messages of mail and 40 rows of bank`; `None` for no records.
     fn shown_words(&self) -> Option<String> {
         let mut streams: Vec<(&(String, String), u64)> =
             self.shown.iter().map(|(stream, records)| (stream, *records)).collect();

@@ -50,6 +50,9 @@ const CHANGES_OF_PAGE: usize = 60;
 pub(super) const DIFF_TIME: Duration = Duration::from_millis(250);
 /// The most characters of a path that a page shows.
 pub(super) const MAX_PATH: usize = 160;
+const NO_FOLDER: &str = "There is no such folder, or the server cannot read it.";
+const NOT_RESTORED: &str = "The version was not given back: the file changed meanwhile, or the \
+                            server cannot write there. Load its page again to see what is true now.";
 const NO_HISTORY: &str = "This server keeps no old versions, so this page has nothing to show.";
 
 /// What the page says after a form: the word in the address and the sentence.
@@ -67,7 +70,8 @@ pub fn show_folder(server: &AuthorizationServer, request: &WebRequest) -> Respon
             members.insert("cursor".to_owned(), json!(cursor));
         }
         let listed = Handle::current().block_on(files.call("file.list", arguments));
-        let listed = listed.map_err(PageError::Refused)?;
+        // The tool's own words are for agents.
+        let listed = listed.map_err(|_| PageError::Absent(NO_FOLDER))?;
         let recent = match folder.is_root() {
             true => {
                 let query = ChangeQuery { limit: Some(RECENT), ..ChangeQuery::default() };
@@ -140,7 +144,7 @@ pub fn restore(server: &AuthorizationServer, request: &WebRequest) -> Response<B
         }
         if restoration != Restoration::Needless {
             let restored = runtime.block_on(files.restore(&path, &version, replaced));
-            restored.map_err(PageError::Refused)?;
+            restored.map_err(|_| PageError::Refused(NOT_RESTORED.to_owned()))?;
         }
         let path = encode_component(path.as_str());
         Ok(Outcome::Redirect(format!("{FILE_PATH}?path={path}&done={}", RESTORED.0)))

@@ -1,8 +1,8 @@
 //! The frame, the style and the headers of every page.
 //!
 //! No page loads anything from elsewhere or shows inside of another page. The only scripts are this
-//! server's own: one for passkeys, and one for the rest, such as times in the reader's zone. Every page works
-//! without the second. A form goes to this server; only the consent page names one more
+//! server's own: one for passkeys, and one for the rest, such as times in the reader's zone. Every
+//! page works without the second. A form goes to this server; only the consent page names one more
 //! target, because browsers apply `form-action` to the redirect that follows.
 //!
 //! *Source*: Content Security Policy Level 3; RFC 9700, section 4.16.

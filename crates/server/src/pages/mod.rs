@@ -6,9 +6,8 @@
 //! changes that later.
 //! [`access_page`] shows who may do what, [`activity_page`] what was done, [`call_page`] what one
 //! call did, [`undo_page`] takes it back, and [`files_page`] shows files with their versions.
-//! [`connect_page`] connects a client, [`grant_page`] makes a grant on records, [`records_page`] shows
-//! what records there are, [`import_page`]
-//! imports a file that [`receive_upload`] took, [`health_page`] shows how the server is, and
+//! [`connect_page`] connects a client, [`grant_page`] makes a grant on records, [`records_page`]
+//! shows what records there are, [`import_page`] imports a file that [`receive_upload`] took, [`health_page`] shows how the server is, and
 //! [`account_page`] what the owner signs in with. [`design_page`] shows what all pages are made of.
 //! An agent's token opens no page, and a session opens nothing but pages. No page shows the
 //! structure of a note.

@@ -21,8 +21,8 @@ fn minute_of_instant(instant: Instant) -> String {
     text.get(..16).unwrap_or(&text).replace('T', " ")
 }
 
-/// Returns the day of an instant, as in `2026-01-31`, in UTC. It is for addresses and keys; [`shown_day`]
-/// shows one.
+/// Returns the day of an instant, as in `2026-01-31`, in UTC. It is for addresses and keys;
+/// [`shown_day`] shows one.
 pub(super) fn day_of_instant(instant: Instant) -> String {
     instant.to_rfc3339().get(..10).unwrap_or_default().to_owned()
 }

@@ -1,5 +1,5 @@
-//! Records on the owner's pages: which of them a client sees, decided when it asks, later, and with a
-//! token; which it saw; and the page that shows what there is.
+//! Records on the owner's pages: which of them a client sees, decided when it asks, later, and with
+//! a token; which it saw; and the page that shows what there is.
 
 use serde_json::{Value, json};
 use stile_testkit::client::McpClient as _;
