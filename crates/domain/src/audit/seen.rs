@@ -37,6 +37,8 @@ pub struct Seen {
     has_more_streams: bool,
     /// How often it asked about records without being shown any: what there is, sums, no hits.
     records: u64,
+    /// How often it stored or removed records, or what says who sees them.
+    record_changes: u64,
     others: u64,
     refused: u64,
 }
@@ -134,6 +136,9 @@ impl Seen {
             (_, tool, _) if tool.starts_with("get_") || tool == "note.links" => {
                 add(&mut self.structures);
             }
+            (CallKind::Change, tool, None) if is_about_records(tool) => {
+                add(&mut self.record_changes);
+            }
             (_, tool, _) if is_about_records(tool) => {
                 if line.records.is_empty() {
                     add(&mut self.records);
@@ -193,6 +198,7 @@ impl Seen {
             (&mut self.versions, other.versions),
             (&mut self.structures, other.structures),
             (&mut self.records, other.records),
+            (&mut self.record_changes, other.record_changes),
             (&mut self.others, other.others),
             (&mut self.refused, other.refused),
         ] {
@@ -231,7 +237,9 @@ impl Seen {
         ];
         let words =
             deeds.into_iter().map(|(deed, files)| Some(format!("{deed} {}", files.words()?)));
-        words.flatten().collect()
+        let of_records = (self.record_changes > 0).then_some(self.record_changes);
+        let of_records = of_records.map(|count| times("changed records", count));
+        words.flatten().chain(of_records).collect()
     }
 }
 
@@ -296,6 +304,7 @@ mod tests {
             line("get_note_outline", None),
             line("get_section_source", None),
             line("aggregate", None),
+            line("v1.ingestRecords", None),
             records("query_records", &[("mail", "messages", 25), ("bank", "rows", 1)]),
             records("fetch", &[("mail", "messages", 1)]),
             line("text.edit", Some("/work/a.md")),
@@ -314,6 +323,7 @@ mod tests {
         made other calls once
         changed 1 file in /work
         made 1 file in /work\u{202e}
+        changed records once
         ");
         assert_eq!(seen.refused(), 41);
     }

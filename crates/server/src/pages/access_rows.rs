@@ -20,22 +20,20 @@ use stile_store::state::{AuthorizationRecord, TokenKind, TokenRecord};
 use stile_store::state_backup;
 
 use super::access_view::{
-    Access, AccessView, ClientRow, EndedRow, GrantRow, RightRow, ShownClients, UnusedRow,
-    WORTH_A_LOOK, WaitingRow, Warning, WeekRow,
+    Access, AccessView, CLIENTS_OF_PAGE, ClientRow, EndedRow, GrantRow, RightRow, ShownClients,
+    UnusedRow, WORTH_A_LOOK, WaitingRow, Warning, WeekRow,
 };
 use super::browser_session::BrowserSession;
 use super::grant_words::{capitalised, stream_sentence};
 use super::signed_in::{PageError, Visit};
 use super::times::{day_of_instant, instant};
-use crate::auth::signed_in_owner;
+use crate::auth::{last_uses, signed_in_owner};
 use crate::checkup::{self, Finding, FindingGrade};
 use crate::owned_space::{CHART_DAYS, Digest, OwnedSpace};
 use crate::sign_in::authorize::{self, CONSENT_PATH};
 
 /// A right that a form may keep has a number below this.
 pub(super) const MAX_RIGHTS: usize = 64;
-/// How many clients a page shows. With their rights they fit into 60 KB.
-const CLIENTS_OF_PAGE: usize = 20;
 /// How many ended accesses the page names.
 const MAX_ENDED: usize = 30;
 /// How many waiting requests the page names.
@@ -60,7 +58,7 @@ pub(super) fn view<'a>(visit: &Visit<'a>) -> Result<AccessView<'a>, PageError> {
     let search = visit.text("q").trim();
     let sought = search.to_lowercase();
     let only_odd = visit.text("show") == WORTH_A_LOOK;
-    let page = visit.text("page").parse().unwrap_or(0_usize).min(all.len());
+    let first = visit.text("page").parse().unwrap_or(0_usize).min(all.len());
     let count = all.len();
     let mut odd = 0;
     let mut found = Vec::new();
@@ -72,13 +70,11 @@ pub(super) fn view<'a>(visit: &Visit<'a>) -> Result<AccessView<'a>, PageError> {
             found.push(row);
         }
     }
-    let mut clients: Vec<ClientRow> =
-        found.into_iter().skip(page.saturating_mul(CLIENTS_OF_PAGE)).collect();
-    let has_more = clients.len() > CLIENTS_OF_PAGE;
-    clients.truncate(CLIENTS_OF_PAGE);
+    let fitting = found.len();
+    let mut clients: Vec<ClientRow> = found.into_iter().skip(first).take(CLIENTS_OF_PAGE).collect();
     let is_odd = |row: &&ClientRow| !row.warnings.is_empty() || !row.unused.is_empty();
     let hidden_odd = odd - clients.iter().filter(is_odd).count().min(odd);
-    let shown = ShownClients { all: count, search, page, has_more, only_odd, hidden_odd };
+    let shown = ShownClients { all: count, fitting, search, first, only_odd, hidden_odd };
     // What it saw in a week is looked up for the clients that the page shows alone.
     for row in &mut clients {
         row.week = digest.map(|digest| week(digest, &row.name, visit.now));
@@ -181,13 +177,7 @@ fn clients(
     let tokens = server.tokens();
     let uses = server.settings.uses.all()?;
     let of_tokens = tokens.authorizations_of_tokens()?;
-    let mut used_by_authorization: HashMap<&str, i64> = HashMap::new();
-    for (jti, used) in &uses {
-        if let Some(authorization) = of_tokens.get(jti) {
-            let last = used_by_authorization.entry(authorization).or_insert(*used);
-            *last = (*last).max(*used);
-        }
-    }
+    let used_by_authorization = last_uses(&of_tokens, &uses);
     let sees_grants = visit.records().is_some();
     let counts = |id: &String| !sees_grants || grants.iter().any(|grant| grant.id == *id);
     let (mut rows, mut ended) = (Vec::new(), Vec::new());
@@ -199,8 +189,7 @@ fn clients(
         record.grant = record.grant.filter(counts);
         let client = tokens.find_client(&record.client)?;
         let redirects = client.map(|client| client.redirects).unwrap_or_default();
-        // A code or a refresh token that a client redeems is no use: it saw and did nothing.
-        let used = used_by_authorization.get(record.id.as_str()).copied();
+        let used = used_by_authorization.get(&record.id).copied();
         rows.push(authorization_row(record, &hosts(&redirects), used, grants));
     }
     let own_names = tokens.self_given_names(now)?;
@@ -292,8 +281,8 @@ fn warnings(row: &ClientRow, refused: u64, now: i64) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |reason, text: String| warnings.push(Warning { reason, text });
     for (verb, reason, deed) in [
-        (Verb::Write, "may change all files", "change"),
-        (Verb::Read, "may read all files", "read"),
+        (Verb::Write, "a right on everything", "change"),
+        (Verb::Read, "a right on everything", "read"),
     ] {
         if row.scopes.cover_subtree(verb, &SpacePath::root()) {
             warn(

@@ -32,6 +32,8 @@ pub(super) const KEPT_FIELD: &str = "keep-";
 /// The path to which the revocation of a grant is sent.
 pub const REVOKE_GRANT_PATH: &str = "/owner/clients/revoke-grant";
 
+/// How many clients a page shows, if they fit.
+pub(super) const CLIENTS_OF_PAGE: usize = 20;
 /// The word of the query that shows only clients that are worth a look.
 pub(super) const WORTH_A_LOOK: &str = "worth-a-look";
 /// The bytes of the grants, of what ended, and of the rights of one client.
@@ -83,10 +85,10 @@ pub(super) struct ShownClients<'a> {
     pub(super) all: usize,
     /// What the name must contain.
     pub(super) search: &'a str,
-    /// The number of the page, from 0 on.
-    pub(super) page: usize,
-    /// Whether another page follows.
-    pub(super) has_more: bool,
+    /// How many fit the search.
+    pub(super) fitting: usize,
+    /// The number of the first that is shown, from 0 on.
+    pub(super) first: usize,
     /// Whether only those are shown that are worth a look.
     pub(super) only_odd: bool,
     /// How many others are worth a look.
@@ -219,8 +221,8 @@ impl AccessView<'_> {
     /// Returns the content of the page.
     pub(super) fn markup(&self) -> Markup {
         let mut room = Room::of_page();
-        let grants = self.grants(&mut room.part(GRANT_BYTES));
-        let ended = self.ended_clients(&mut room.part(ENDED_BYTES));
+        let grants = room.take(self.grants(&mut Room::of(GRANT_BYTES)));
+        let ended = room.take(self.ended_clients(&mut Room::of(ENDED_BYTES)));
         let clients = room.fit(&self.clients, self.clients.len(), |row| self.client(row));
         html! {
             h1 { "Who may do what" }
@@ -243,13 +245,7 @@ impl AccessView<'_> {
                 (self.others_worth_a_look())
                 (clients)
                 @if self.clients.is_empty() { (self.empty()) }
-                @if clients.shown < self.clients.len() {
-                    p class="muted" {
-                        "And " (self.clients.len() - clients.shown)
-                        " more on this page, whose rights are too long for it. Find them by name."
-                    }
-                }
-                (self.paging())
+                (self.paging(clients.shown))
             }
             (grants)
             @if !self.ended.is_empty() { (ended) }
@@ -330,7 +326,7 @@ impl AccessView<'_> {
     fn empty(&self) -> Markup {
         html! {
             div class="empty" {
-                @if self.shown.page > 0 {
+                @if self.shown.first > 0 {
                     p { "There is no such page. " a href=(ACCESS_PATH) { "Show the first" } }
                 } @else if self.shown.search.is_empty() {
                     p { "You approved no client, and there is no valid token." }
@@ -344,16 +340,19 @@ impl AccessView<'_> {
         }
     }
 
-    fn paging(&self) -> Markup {
-        let ShownClients { search, page, has_more, .. } = self.shown;
+    fn paging(&self, shown: usize) -> Markup {
+        let ShownClients { search, first, fitting, .. } = self.shown;
+        let next = first.saturating_add(shown);
         let only = if self.shown.only_odd { "&show=worth-a-look" } else { "" };
-        let to =
-            |page: usize| format!("{ACCESS_PATH}?page={page}&q={}{only}", encode_component(search));
+        let search = encode_component(search);
+        let to = |first: usize| format!("{ACCESS_PATH}?page={first}&q={search}{only}");
         html! {
-            @if page > 0 || has_more {
+            @if first > 0 || next < fitting {
                 nav class="paging" aria-label="More clients" {
-                    @if page > 0 { a href=(to(page - 1)) { "Used later" } }
-                    @if has_more { a href=(to(page + 1)) { "Used earlier" } }
+                    @if first > 0 {
+                        a href=(to(first.saturating_sub(CLIENTS_OF_PAGE))) { "Used later" }
+                    }
+                    @if next < fitting { a href=(to(next)) { "Used earlier" } }
                 }
             }
         }

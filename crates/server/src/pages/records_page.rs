@@ -47,7 +47,11 @@ fn markup(visit: &Visit<'_>, streams: &[DeclaredStream]) -> Markup {
                 p { a class="button" href=(IMPORT_PATH) { "Import a file" } }
             }
         } @else {
-            p class="muted" { (all) " records in " (streams.len()) " streams." }
+            p class="muted" {
+                @if all == 1 { "1 record" } @else { (all) " records" }
+                @if streams.len() == 1 { " in one stream." }
+                @else { " in " (streams.len()) " streams." }
+            }
             div class="table" role="region" aria-label="Streams" tabindex="0" {
                 table {
                     thead {

@@ -30,6 +30,14 @@ fn owner_access_is_decided_folder_by_folder_when_a_client_asks_and_later() {
     assert!(words.contains(&format!("<strong>{}</strong>", place.server.address)), "{words}");
     assert!(tree_row(&page, "/private").contains("reads and changes"), "{words}");
 
+    // The sentence follows the choice, and narrower choices stand first.
+    let narrower = [("verb:write:/", "read"), ("folder:write:/", "/work"), ("decision", "show")];
+    let narrowed = text_of(&place.send(&mut owner, &page, "/consent", &narrower));
+    assert!(narrowed.contains(">read the files in /work and below</span>"), "{narrowed}");
+    assert!(words.contains(">read, change, make and remove all files</span>"), "{words}");
+    assert!(words.find("\"read\">read only").unwrap() < words.find(">read and change").unwrap());
+    assert!(words.find(">only in /work").unwrap() < words.find(">all of it").unwrap());
+
     // The page shows what a choice opens, and decides nothing by that.
     let chosen = [("tree:/private", "nothing"), ("tree:/journal", "read")];
     let shown = [chosen[0], chosen[1], ("decision", "show")];
@@ -158,6 +166,13 @@ fn owner_access_a_client_that_called_nothing_is_not_used_yet_and_comes_last() {
     let (editor, words) = row(&mut owner, "Editor");
     assert!(words.contains("not used yet") && !words.contains("Last used"), "{words}");
     assert!(row(&mut owner, "reader").0 < editor, "what was used comes first");
+    // The command says the same.
+    let last_used = || {
+        let shown = place.stile(&["client", "show", &client.id]);
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        shown["authorizations"][0]["last_used"].clone()
+    };
+    assert_eq!(last_used(), Value::Null);
     let access = refreshed["access_token"].as_str().unwrap();
     assert_eq!(read_file(&place, access, "/work/plan.md").0, 200);
     let (_, words) = row(&mut owner, "Editor");

@@ -214,7 +214,7 @@ fn owner_records_have_a_page_with_sizes_and_the_last_imports() {
     place.import("mail", "messages", MAIL);
     let page = place.text_at(&mut owner, "/owner/records");
     for part in
-        ["messages", "mail", "2 records in 1 streams", "connection=mail&amp;stream=messages"]
+        ["messages", "mail", "2 records in one stream", "connection=mail&amp;stream=messages"]
     {
         assert!(page.contains(part), "{part}: {page}");
     }
