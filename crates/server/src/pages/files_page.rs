@@ -79,7 +79,7 @@ pub fn show_folder(server: &AuthorizationServer, request: &WebRequest) -> Respon
             }
             false => Vec::new(),
         };
-        let odd = match listed["unnameable"].as_u64() {
+        let odd = match listed.get("unnameable").and_then(Value::as_u64) {
             None | Some(0) => Vec::new(),
             Some(_) => {
                 let names = files.tools.odd_names(&files.caller, &folder, MAX_ODD + 1);
