@@ -5,7 +5,12 @@ pub mod seen;
 #[cfg(test)]
 mod test_lines;
 pub mod touched;
+pub mod words;
 
+use std::borrow::Cow;
+
+use self::words::{listed, refusal_words, shown_of_stream};
+use crate::client_name::{COMMAND_LINE, OWNER_PAGE};
 use crate::journal::JournalLine;
 use crate::path::SpacePath;
 use crate::unseen::shown;
@@ -39,6 +44,15 @@ impl AuditFilter {
 /// Returns who made a call: the client, or the user of a token that names no client.
 pub fn caller(line: &JournalLine) -> &str {
     line.client.as_deref().or(line.subject.as_deref()).unwrap_or("stile")
+}
+
+/// Returns the name of a caller as the owner reads it. What the owner did is told as such.
+pub fn told_name(name: &str) -> Cow<'_, str> {
+    match name {
+        OWNER_PAGE => "you, on your page".into(),
+        COMMAND_LINE => "you, at the terminal".into(),
+        name => shown(name),
+    }
 }
 
 /// Whether a call only looks or also changes something.
@@ -97,11 +111,13 @@ const DEEDS: &[Deed] = &[
     read("list", "listed"),
     read("note.find", "looked for notes in"),
     read("note.links", "looked at the links of"),
+    read("note.tags", "looked at the tags of notes in"),
     change("note.set_property", "set a property of"),
     read("read", "read"),
     change("text.append", "added to"),
     change("text.edit", "changed"),
     change("text.insert", "added to"),
+    read("text.gather", "read"),
     read("text.read", "read"),
     change("text.replace", "changed"),
     read("text.search", "searched the text of"),
@@ -110,9 +126,41 @@ const DEEDS: &[Deed] = &[
     read("get_metadata_facets", "read the facets of a note"),
     read("get_note_outline", "read the outline of a note"),
     read("get_section_source", "read the sections of a note"),
-    change("v1.ingest_records", "stored records"),
-    change("v1.put_blob", "stored bytes for records"),
+    read("schema", "looked at what records there are"),
+    read("search", "searched records"),
+    read("query_records", "listed records"),
+    read("aggregate", "counted records or added them up"),
+    read("fetch", "read a record"),
+    read("read_record_field", "read a part of a record"),
+    read("v1.getSchema", "looked at what records there are"),
+    read("v1.listStreams", "looked at what records there are"),
+    read("v1.getStream", "looked at what records there are"),
+    read("v1.getDeclaration", "looked at what records there are"),
+    read("v1.search", "searched records"),
+    read("v1.listRecords", "listed records"),
+    read("v1.aggregateRecords", "counted records or added them up"),
+    read("v1.getRecord", "read a record"),
+    read("v1.getFieldWindow", "read a part of a record"),
+    read("v1.headBlob", "looked at a file of a record"),
+    read("v1.getBlob", "read a file of a record"),
+    read("v1.listGrants", "looked at the grants"),
+    read("v1.getGrant", "looked at a grant"),
+    read("v1.introspectToken", "looked at a token"),
+    change("v1.ingestRecords", "stored records"),
+    change("v1.putBlob", "stored a file of records"),
+    change("v1.putDeclaration", "declared what records are"),
+    change("v1.deleteRecord", "removed a record"),
+    change("v1.deleteRecords", "removed records"),
+    change("v1.createGrant", "made a grant"),
+    change("v1.createGrantToken", "made a token of a grant"),
+    change("v1.revokeGrant", "revoked a grant"),
+    change("v1.revokeGrantToken", "revoked a token of a grant"),
 ];
+
+/// Returns whether the sentences have words for a tool or an operation.
+pub fn has_words(tool: &str) -> bool {
+    deed(tool).is_some()
+}
 
 fn deed(tool: &str) -> Option<&'static Deed> {
     DEEDS.iter().find(|deed| deed.tool == tool)
@@ -120,39 +168,69 @@ fn deed(tool: &str) -> Option<&'static Deed> {
 
 /// Says in a sentence what a line is about, without its time and without a final period.
 ///
-/// *Shape*: `cursor changed 3 lines of /work/plan.md (call 42)`, `cursor was refused (stale):
-/// text.replace on /work/plan.md`, `cursor would have moved /a.md to /b.md (dry run, nothing was
+/// *Shape*: `cursor changed 3 lines of /work/plan.md (call 42)`, `cursor would have changed
+/// /work/plan.md, but it may not`, `cursor would have moved /a.md to /b.md (dry run, nothing was
 /// changed)`. The number is what `stile undo` takes. Control characters of
 /// names are replaced, so the sentence is one line.
 pub fn sentence(line: &JournalLine) -> String {
     let is_dry = line.dry_run == Some(true);
     let would = if is_dry { "would have " } else { "" };
-    let who = caller(line);
+    let who = match caller(line) {
+        name @ (OWNER_PAGE | COMMAND_LINE) => format!("{},", told_name(name)),
+        name => name.to_owned(),
+    };
     let path = line.path.as_ref().map(SpacePath::as_str);
     let to = line.to.as_ref().map(|to| format!(" to {}", to.as_str())).unwrap_or_default();
     let text = if kind(line) == CallKind::Event {
         event(line, path)
     } else if let Some(calls) = line.calls {
         let times = if calls == 1 { "time" } else { "times" };
-        format!("{who} was refused {calls} more {times} ({})", line.outcome)
+        format!("{who} was refused {calls} more {times}: {}", reason(line))
     } else if line.outcome != "ok" {
         let below = if line.shortened == Some(true) { "a path below " } else { "" };
-        let on = path.map(|path| format!(" on {below}{path}")).unwrap_or_default();
-        format!("{who} was refused ({}): {}{on}{to}", line.outcome, line.tool)
+        let object = path.map(|path| format!(" {below}{path}")).unwrap_or_default();
+        let called = format!("called {}", line.tool);
+        let verb = deed(&line.tool).map_or(called.as_str(), |deed| deed.verb);
+        format!("{who} would have {verb}{object}{to}, but {}", reason(line))
     } else {
         let object = path.map(|path| format!(" {path}")).unwrap_or_default();
         match (deed(&line.tool), line.changed_lines) {
             (Some(deed), Some(lines)) if deed.is_change && path.is_some() => {
                 format!("{who} {would}{}{object}", counted(deed.verb, lines))
             }
-            (Some(deed), _) => format!("{who} {would}{}{object}{to}", deed.verb),
+            (Some(deed), _) => {
+                format!("{who} {would}{}{object}{to}{}", deed.verb, shown_records(line))
+            }
             (None, _) => format!("{who} called {}{object}{to}", line.tool),
         }
     };
     let call = line.call.map(|call| format!(" (call {call})")).unwrap_or_default();
-    let dry = if is_dry { " (dry run, nothing was changed)" } else { "" };
+    let is_only_shown = is_dry && line.outcome == "ok";
+    let dry = if is_only_shown { " (dry run, nothing was changed)" } else { "" };
     let text = text + dry + &call;
     shown(&text).into_owned()
+}
+
+/// Says which records a call was shown, as the end of its sentence.
+fn shown_records(line: &JournalLine) -> String {
+    const NAMED: usize = 3;
+    let named = line.records.iter().take(NAMED);
+    let mut parts: Vec<String> = named
+        .map(|shown| shown_of_stream(shown.records, &shown.stream, &shown.connection))
+        .collect();
+    if line.records.len() > NAMED {
+        parts.push("records of other streams".to_owned());
+    }
+    if parts.is_empty() { String::new() } else { format!(": {}", listed(&parts)) }
+}
+
+/// Says why a call was refused, as the end of a sentence.
+fn reason(line: &JournalLine) -> String {
+    let incident = line.incident.map(|incident| format!(" (incident {incident})"));
+    match refusal_words(&line.outcome) {
+        Some(words) => format!("{words}{}", incident.unwrap_or_default()),
+        None => format!("the answer was an error ({})", line.outcome),
+    }
 }
 
 /// Puts the number of lines into the verb of a change.
@@ -185,6 +263,7 @@ mod tests {
     use super::test_lines::line;
     use super::*;
     use crate::history::past_change::ChangeNumber;
+    use crate::records::shown_records::StreamTally;
 
     #[test]
     fn a_line_is_a_sentence() {
@@ -199,6 +278,19 @@ mod tests {
         };
         let refused =
             JournalLine { outcome: "stale".to_owned(), ..line("text.replace", Some("/a.md")) };
+        let records = JournalLine {
+            records: vec![StreamTally {
+                connection: "mail".to_owned(),
+                stream: "messages".to_owned(),
+                records: 25,
+            }],
+            ..line("query_records", None)
+        };
+        let odd = JournalLine {
+            client: Some(COMMAND_LINE.to_owned()),
+            outcome: "made_up".to_owned(),
+            ..line("odd", None)
+        };
         let many = JournalLine { calls: Some(1204), ..refused.clone() };
         let deep = JournalLine { shortened: Some(true), ..refused.clone() };
         let user = JournalLine { client: None, ..line("text.read", Some("/a.md")) };
@@ -226,7 +318,9 @@ mod tests {
             deep,
             user,
             line("get_note_outline", None),
-            line("search", None),
+            records,
+            JournalLine { client: Some(OWNER_PAGE.to_owned()), ..edited(1) },
+            odd,
             dry_move,
             dry_edit,
             event,
@@ -242,12 +336,14 @@ mod tests {
         cursor changed 1 line of /a.md (call 40)
         cursor changed 3 lines of /a.md (call 40)
         cursor added 2 lines to /log
-        cursor was refused (stale): text.replace on /a.md
-        cursor was refused 1204 more times (stale)
-        cursor was refused (stale): text.replace on a path below /a.md
+        cursor would have changed /a.md, but it had changed since the client read it
+        cursor was refused 1204 more times: it had changed since the client read it
+        cursor would have changed a path below /a.md, but it had changed since the client read it
         ann read /a.md
         cursor read the outline of a note
-        cursor called search
+        cursor listed records: 25 messages of mail
+        you, on your page, changed 1 line of /a.md (call 40)
+        you, at the terminal, would have called odd, but the answer was an error (made_up)
         cursor would have moved /a.md to /b.md (dry run, nothing was changed)
         cursor would have changed 3 lines of /a.md (dry run, nothing was changed)
         stile kept a save of another program as /a (conflict).md

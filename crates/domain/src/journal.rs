@@ -13,6 +13,7 @@ use crate::history::past_change::ChangeNumber;
 use crate::notes::answers::AnswerExtent;
 use crate::path::SpacePath;
 use crate::permit::Principal;
+use crate::records::shown_records::StreamTally;
 
 /// The longest path in the line of a refused call, in bytes.
 pub const MAX_REFUSED_PATH_BYTES: usize = 512;
@@ -61,6 +62,9 @@ pub struct JournalLine {
     /// Whether the answer of a note tool was truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<bool>,
+    /// How many records of each stream the answer showed something of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<StreamTally>,
     /// `ok`, or the stable code of the refusal.
     pub outcome: String,
     /// How many refused calls the line stands for; absent for the line of one call.
@@ -92,6 +96,8 @@ pub struct CallTrace {
     pub is_dry_run: bool,
     /// How much of a note's structure the answer held.
     pub extent: Option<AnswerExtent>,
+    /// How many records of each stream the answer shows something of.
+    pub records: Vec<StreamTally>,
     /// The files of a call that reads several, each of which gets a line of its own; empty for all
     /// other calls.
     pub files: Vec<FileTrace>,
@@ -124,6 +130,12 @@ impl CallTrace {
     #[must_use]
     pub fn as_dry_run(self) -> Self {
         Self { is_dry_run: true, ..self }
+    }
+
+    /// Adds how many records of each stream the answer shows.
+    #[must_use]
+    pub fn with_records(self, records: Vec<StreamTally>) -> Self {
+        Self { records, ..self }
     }
 
     /// Adds how many lines the call adds or changes.
@@ -159,6 +171,7 @@ impl JournalLine {
             call: None,
             sections: trace.extent.map(|extent| extent.sections),
             truncated: trace.extent.map(|extent| extent.truncated),
+            records: trace.records,
             outcome: outcome.into(),
             calls: None,
             shortened: None,

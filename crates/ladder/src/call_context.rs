@@ -1,6 +1,6 @@
 //! What a tool call works with: caller, arguments, budgets and resource server.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value as Json;
 use stile_domain::json::text::ObjectText;
@@ -9,6 +9,7 @@ use stile_domain::records::handle::{Handle, RecordPart};
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::request::ReadRequest;
 use stile_domain::records::sealed_cursor::Binding;
+use stile_domain::records::shown_records::{ShownRecords, StreamTally};
 use stile_domain::tool_name::ShownTools;
 
 use super::budget::Budgets;
@@ -34,6 +35,8 @@ pub struct CallContext {
     caller_name: Arc<str>,
     handle_binding: Binding,
     pub(super) budgets: Budgets,
+    /// The records that the requests of this call showed.
+    shown: Mutex<ShownRecords>,
     /// How the caller's list spells the tools that find files; `None` if the list has none.
     pub(super) file_tools: Option<ShownTools>,
 }
@@ -47,12 +50,18 @@ impl CallContext {
     ) -> Self {
         let caller_name = caller_name(&caller);
         let handle_binding = Binding::new([caller_name.as_ref(), "handle"]);
-        Self { server, caller, arguments, caller_name, handle_binding, budgets, file_tools: None }
+        let (shown, file_tools) = (Mutex::default(), None);
+        Self { server, caller, arguments, caller_name, handle_binding, budgets, shown, file_tools }
     }
 
     /// Sends a request to the resource server and returns its JSON.
     pub(super) async fn send(&self, request: ReadRequest) -> Result<String, LadderError> {
-        Ok(self.server.send(&self.caller, request).await?)
+        Ok(self.server.send_counting(&self.caller, request, &self.shown).await?)
+    }
+
+    /// Returns how many records of each stream the requests of this call showed.
+    pub(super) fn shown(&self) -> Vec<StreamTally> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).tally()
     }
 
     /// Returns where to remember whether the server finds values within fields; `None` if it does.

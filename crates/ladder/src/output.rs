@@ -13,6 +13,7 @@ use stile_domain::tool_name::ShownTools;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::Value as Json;
+use stile_domain::records::shown_records::StreamTally;
 use stile_tools::answer::{Answer, ResourceLink, Structured};
 use stile_tools::tool::Output;
 
@@ -32,10 +33,16 @@ pub struct RecordOutput<S> {
     text: String,
     structured: Structured,
     links: Vec<ResourceLink>,
+    shown: Vec<StreamTally>,
     shape: PhantomData<fn() -> S>,
 }
 
 impl<S> RecordOutput<S> {
+    /// Adds how many records of each stream the answer shows, for the journal.
+    pub(crate) fn with_shown(self, shown: Vec<StreamTally>) -> Self {
+        Self { shown, ..self }
+    }
+
     /// Creates an answer of its declaration.
     ///
     /// # Errors
@@ -87,7 +94,7 @@ impl<S> RecordOutput<S> {
         if is_long || text.len() > MAX_ANSWER_PART_BYTES || link_bytes > MAX_ANSWER_PART_BYTES {
             return Err(too_large().into());
         }
-        Ok(Self { text, structured, links, shape: PhantomData })
+        Ok(Self { text, structured, links, shown: Vec::new(), shape: PhantomData })
     }
 }
 
@@ -103,6 +110,10 @@ impl<S: Shape> JsonSchema for RecordOutput<S> {
 
 impl<S: Shape> Output for RecordOutput<S> {
     const IS_OPEN: bool = S::IS_OPEN;
+
+    fn records(&self) -> Vec<StreamTally> {
+        self.shown.clone()
+    }
 
     fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         let Self { text, structured, links, .. } = self;

@@ -4,7 +4,7 @@
 //! operation with its parameters. The response is the JSON of `/v1`, or its error object,
 //! unchanged.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -13,6 +13,7 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::request::ReadRequest;
+use stile_domain::records::shown_records::ShownRecords;
 
 /// The longest accepted response, in bytes. The ladder's parameters keep responses much shorter,
 /// but a server that does not know them may send whole records.
@@ -63,6 +64,17 @@ pub trait RecordServer: Send + Sync + 'static {
         caller: &'a Principal,
         request: ReadRequest,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>>;
+
+    /// Answers as [`RecordServer::send`] does, and adds to `shown` the records that the answer has.
+    /// A server that journals its requests itself adds none.
+    fn send_counting<'a>(
+        &'a self,
+        caller: &'a Principal,
+        request: ReadRequest,
+        _shown: &'a Mutex<ShownRecords>,
+    ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
+        self.send(caller, request)
+    }
 
     /// Returns whether the caller may see at least one record; true where finding out would cost
     /// more than a look, or fails, so that the answer to a call says why.

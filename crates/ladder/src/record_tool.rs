@@ -68,6 +68,7 @@ impl<T: RecordTool> Tool for OnRecords<T> {
         _: RecordsPermit,
         context: &CallContext,
     ) -> Result<Self::Output, LadderError> {
-        self.0.run(context).await
+        let output = self.0.run(context).await?;
+        Ok(output.with_shown(context.shown()))
     }
 }

@@ -71,25 +71,27 @@ impl Ladder {
         uri: &str,
         principal: &Principal,
     ) -> Result<ResourceContent, LadderError> {
-        let read = guard(OPERATION, self.read_unguarded(uri, principal)).await;
+        let context = self.context(principal, Json::Null);
+        let read = guard(OPERATION, Self::read_unguarded(uri, &context, principal)).await;
         let read = read.unwrap_or_else(|incident| Err(LadderError::internal(incident)));
         let failure = read.as_ref().err().map(|error| error.failure(&error.to_json()));
         let outcome = failure.as_ref().map_or("ok", |failure| failure.code.as_ref());
         let incident = failure.as_ref().and_then(|failure| failure.incident);
-        self.log.record(OPERATION, principal, CallTrace::default(), outcome, incident);
+        let shown = if failure.is_none() { context.shown() } else { Vec::new() };
+        let trace = CallTrace::default().with_records(shown);
+        self.log.record(OPERATION, principal, trace, outcome, incident);
         read
     }
 
     async fn read_unguarded(
-        &self,
         uri: &str,
+        context: &CallContext,
         principal: &Principal,
     ) -> Result<ResourceContent, LadderError> {
         Self::authorize(principal)?;
-        let context = self.context(principal, Json::Null);
         let content = match (uri.strip_prefix(RECORD_URI), uri.strip_prefix(WINDOW_URI)) {
-            (Some(handle), _) => read_record(&context, handle).await?,
-            (_, Some(handle)) => read_field_part(&context, handle).await?,
+            (Some(handle), _) => read_record(context, handle).await?,
+            (_, Some(handle)) => read_field_part(context, handle).await?,
             _ => return Err(LadderError::Cursor(CursorProblem::Malformed)),
         };
         let (ResourceBody::Text(body) | ResourceBody::Base64(body)) = &content.body;

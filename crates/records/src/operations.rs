@@ -117,6 +117,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_journal_has_words_for_each_operation() {
+        let all = OPERATIONS.iter().map(|operation| format!("v1.{}", operation.id));
+        let lacking: Vec<String> =
+            all.filter(|operation| !stile_domain::audit::has_words(operation)).collect();
+        assert!(lacking.is_empty(), "{lacking:?}");
+    }
+
+    #[test]
     fn the_operations_of_the_ladder_are_declared_with_its_identifiers_and_paths() {
         for operation in [
             ReadOperation::Schema,

@@ -40,6 +40,7 @@ pub(crate) fn write_record(
     let mut marks = TypeMarks::default();
     let read = (source, row, &loaded);
     let page = FieldPage::load(context, read, options.limits, (entries(), &mut marks))?;
+    out.note_record(source, &row.key);
     out.write("{\"object\":\"record\",\"id\":");
     write_json_string(out, &row.key);
     let stream = source.stream();

@@ -29,7 +29,7 @@ use crate::operation_declaration::{
 };
 use crate::operations::INGEST_RECORDS;
 use crate::parameters::Parameters;
-use crate::response_sink::ResponseSink;
+use crate::response_sink::{CountingSink, ResponseSink};
 use crate::token_issuer::TokenIssuer;
 
 /// The operations on one database. A clone serves the same database.
@@ -94,8 +94,11 @@ impl RecordService {
         call: &OperationCall<ReadHandler>,
         out: &mut dyn ResponseSink,
     ) -> Result<(), Problem> {
-        let outcome = self.answer_unjournalled(caller, now, call, out);
-        self.journal_request(caller, call.operation, outcome.as_ref().err());
+        let mut counting = CountingSink::new(out);
+        let outcome = self.answer_unjournalled(caller, now, call, &mut counting);
+        let shown = counting.into_shown().tally();
+        let trace = CallTrace::default().with_records(shown);
+        self.journal_request_with(caller, call.operation, (trace, outcome.as_ref().err()));
         outcome
     }
 
@@ -227,7 +230,7 @@ impl RecordService {
                 (code, error.get("incident").and_then(Json::as_u64))
             }
         };
-        self.write_journal_line(caller, tool, code, incident);
+        self.write_journal_line(caller, tool, CallTrace::default(), (code, incident));
     }
 
     fn read<H, T>(
@@ -324,23 +327,33 @@ impl RecordService {
         operation: &OperationDeclaration,
         problem: Option<&Problem>,
     ) {
+        self.journal_request_with(caller, operation, (CallTrace::default(), problem));
+    }
+
+    fn journal_request_with(
+        &self,
+        caller: &Principal,
+        operation: &OperationDeclaration,
+        (trace, problem): (CallTrace, Option<&Problem>),
+    ) {
         let incident = match problem {
             Some(Problem::Internal { incident }) => Some(*incident),
             _ => None,
         };
         let code = problem.map_or("ok", |problem| problem.code().0);
-        self.write_journal_line(caller, &format!("v1.{}", operation.id), code, incident);
+        let trace = if problem.is_none() { trace } else { CallTrace::default() };
+        self.write_journal_line(caller, &format!("v1.{}", operation.id), trace, (code, incident));
     }
 
     fn write_journal_line(
         &self,
         caller: &Principal,
         tool: &str,
-        outcome: &str,
-        incident: Option<u64>,
+        trace: CallTrace,
+        (outcome, incident): (&str, Option<u64>),
     ) {
         let Some(journal) = &self.journal else { return };
-        let line = JournalLine::for_call(caller, tool, CallTrace::default(), outcome, incident);
+        let line = JournalLine::for_call(caller, tool, trace, outcome, incident);
         if let Err(error) = journal.append(line) {
             let _ = stile_store::incident("journal", &error);
         }

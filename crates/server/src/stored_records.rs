@@ -3,7 +3,7 @@
 //! The ladder's requests go to the same operations as requests to `/v1`, with the caller's own
 //! authority.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -12,11 +12,12 @@ use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::request::ReadRequest;
+use stile_domain::records::shown_records::ShownRecords;
 use stile_ladder::port::{ErrorResponse, MAX_ANSWER_BYTES, RecordServer, too_large};
 use stile_records::RecordService;
 use stile_records::operation_declaration::OperationCall;
 use stile_records::request_target::RequestTarget;
-use stile_records::response_sink::ResponseSink;
+use stile_records::response_sink::{CountingSink, ResponseSink};
 use stile_store::cancellation::Cancellation;
 use stile_store::read_limit::ReadLimit;
 
@@ -75,6 +76,15 @@ impl RecordServer for StoredRecords {
         caller: &'a Principal,
         request: ReadRequest,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
+        async move { self.send_counting(caller, request, &Mutex::default()).await }.boxed()
+    }
+
+    fn send_counting<'a>(
+        &'a self,
+        caller: &'a Principal,
+        request: ReadRequest,
+        shown: &'a Mutex<ShownRecords>,
+    ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
         let (services, caller, now) = (self.services.clone(), caller.clone(), (self.clock)());
         let ReadRequest { operation, stream, key, parameters: pairs } = request;
         // The address of the request stays empty: the ladder reads no links.
@@ -89,18 +99,24 @@ impl RecordServer for StoredRecords {
             let reader = reader.map_err(Problem::from)?;
             let read = tokio::task::spawn_blocking(move || {
                 let mut out = CappedResponse::default();
-                let answered = services.answer_unjournalled(&caller, now, &call, &mut out);
+                let mut counting = CountingSink::new(&mut out);
+                let answered = services.answer_unjournalled(&caller, now, &call, &mut counting);
+                let records = counting.into_shown();
                 drop(reader);
-                answered.map(|()| out)
+                answered.map(|()| (out, records))
             });
-            let out = match read.await {
+            let (out, records) = match read.await {
                 Ok(done) => done?,
                 // The operation panicked, and the panic hook has logged it.
                 Err(_) => {
                     return Err(Problem::Internal { incident: stile_store::new_incident() }.into());
                 }
             };
-            if out.is_over { Err(too_large()) } else { Ok(out.text) }
+            if out.is_over {
+                return Err(too_large());
+            }
+            shown.lock().unwrap_or_else(PoisonError::into_inner).merge(records);
+            Ok(out.text)
         }
         .boxed()
     }

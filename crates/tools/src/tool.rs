@@ -18,6 +18,7 @@ use stile_domain::journal::{CallTrace, FileTrace};
 use stile_domain::notes::answers::AnswerExtent;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permits};
+use stile_domain::records::shown_records::StreamTally;
 use stile_domain::scope::Scopes;
 use stile_domain::tool_name::ShownTools;
 
@@ -95,6 +96,11 @@ pub trait Output: JsonSchema + Send {
     /// Returns how many lines the call added or changed, for the journal, if the answer knows it.
     fn changed_lines(&self) -> Option<u64> {
         None
+    }
+
+    /// Returns how many records of each stream the answer shows, for the journal.
+    fn records(&self) -> Vec<StreamTally> {
+        Vec::new()
     }
 
     /// Returns how much of a note's structure the answer holds, for the journal.
@@ -335,6 +341,7 @@ fn run<'a, T: Tool>(
             trace.before = before.or(trace.before);
             trace.after = after.filter(|_| !trace.is_dry_run);
             trace.files = output.files();
+            trace.records = output.records();
             trace.changed_lines = output.changed_lines().or(trace.changed_lines);
             let extent = output.extent();
             trace.extent = extent;

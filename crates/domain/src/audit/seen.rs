@@ -1,10 +1,11 @@
 //! What one client saw and changed, in words: which files it read, and how often it did what.
 //!
 //! The journal says what was called, never what an answer held. So files are named by their
-//! folders, and the structure of notes and records by counts alone.
+//! folders, records are counted by their streams, and the structure of notes is counted alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::words::{listed, shown_of_stream};
 use super::{CallKind, kind};
 use crate::journal::JournalLine;
 use crate::path::SpacePath;
@@ -12,8 +13,11 @@ use crate::unseen::shown;
 
 /// The most files of which the names are kept for one deed of one client on one day.
 const MAX_FILES: usize = 500;
-/// The most folders that a sentence names.
+/// The most folders, and the most streams, that a sentence names.
 const NAMED_FOLDERS: usize = 4;
+const NAMED_STREAMS: usize = 4;
+/// The most streams of which records are counted for one client on one day.
+const MAX_STREAMS: usize = 200;
 
 /// What one client saw and changed, as the journal tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +31,14 @@ pub struct Seen {
     listings: u64,
     versions: u64,
     structures: u64,
+    /// How many records of each stream it was shown, by stream and connection.
+    shown: BTreeMap<(String, String), u64>,
+    /// Whether there were more streams than are kept.
+    has_more_streams: bool,
+    /// How often it asked about records without being shown any: what there is, sums, no hits.
     records: u64,
+    /// How often it stored or removed records, or what says who sees them.
+    record_changes: u64,
     others: u64,
     refused: u64,
 }
@@ -125,9 +136,46 @@ impl Seen {
             (_, tool, _) if tool.starts_with("get_") || tool == "note.links" => {
                 add(&mut self.structures);
             }
-            (_, tool, _) if is_about_records(tool) => add(&mut self.records),
+            (CallKind::Change, tool, None) if is_about_records(tool) => {
+                add(&mut self.record_changes);
+            }
+            (_, tool, _) if is_about_records(tool) => {
+                if line.records.is_empty() {
+                    add(&mut self.records);
+                }
+                for shown in &line.records {
+                    let stream = (shown.stream.clone(), shown.connection.clone());
+                    self.show(stream, shown.records);
+                }
+            }
             _ => add(&mut self.others),
         }
+    }
+
+    fn show(&mut self, stream: (String, String), records: u64) {
+        if self.shown.len() >= MAX_STREAMS && !self.shown.contains_key(&stream) {
+            self.has_more_streams = true;
+            return;
+        }
+        let shown = self.shown.entry(stream).or_default();
+        *shown = shown.saturating_add(records);
+    }
+
+    /// Returns such as `was shown 3 messages of mail and 40 rows of bank`; `None` for no records.
+    fn shown_words(&self) -> Option<String> {
+        let mut streams: Vec<(&(String, String), u64)> =
+            self.shown.iter().map(|(stream, records)| (stream, *records)).collect();
+        streams.sort_by(|(a, many), (b, more)| more.cmp(many).then_with(|| a.cmp(b)));
+        let more = streams.len() > NAMED_STREAMS || self.has_more_streams;
+        streams.truncate(NAMED_STREAMS);
+        let named = streams
+            .into_iter()
+            .map(|((stream, connection), records)| shown_of_stream(records, stream, connection));
+        let mut parts: Vec<String> = named.collect();
+        if more {
+            parts.push("records of other streams".to_owned());
+        }
+        (!parts.is_empty()).then(|| format!("was shown {}", listed(&parts)))
     }
 
     /// Adds what another time had.
@@ -140,12 +188,17 @@ impl Seen {
         for (own, other) in own.into_iter().zip(files(other)) {
             own.merge(&other);
         }
+        self.has_more_streams |= other.has_more_streams;
+        for (stream, records) in &other.shown {
+            self.show(stream.clone(), *records);
+        }
         for (own, other) in [
             (&mut self.searches, other.searches),
             (&mut self.listings, other.listings),
             (&mut self.versions, other.versions),
             (&mut self.structures, other.structures),
             (&mut self.records, other.records),
+            (&mut self.record_changes, other.record_changes),
             (&mut self.others, other.others),
             (&mut self.refused, other.refused),
         ] {
@@ -166,11 +219,12 @@ impl Seen {
             (self.listings, "listed folders"),
             (self.versions, "looked at earlier versions"),
             (self.structures, "looked at the structure of notes"),
-            (self.records, "asked for records"),
+            (self.records, "asked about records"),
             (self.others, "made other calls"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        read.into_iter().chain(counts.map(|(count, deed)| times(deed, count))).collect()
+        let counts = counts.map(|(count, deed)| times(deed, count));
+        read.into_iter().chain(self.shown_words()).chain(counts).collect()
     }
 
     /// Returns what the client changed, each as a part of a sentence: `made 1 file in /work`.
@@ -183,7 +237,9 @@ impl Seen {
         ];
         let words =
             deeds.into_iter().map(|(deed, files)| Some(format!("{deed} {}", files.words()?)));
-        words.flatten().collect()
+        let of_records = (self.record_changes > 0).then_some(self.record_changes);
+        let of_records = of_records.map(|count| times("changed records", count));
+        words.flatten().chain(of_records).collect()
     }
 }
 
@@ -208,19 +264,11 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {noun}")
 }
 
-/// Joins parts as a sentence does: `a, b and c`.
-pub fn listed(parts: &[String]) -> String {
-    match parts {
-        [] => String::new(),
-        [only] => only.clone(),
-        [before @ .., last] => format!("{} and {last}", before.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::test_lines::line;
     use super::*;
+    use crate::records::shown_records::StreamTally;
 
     fn seen(lines: &[JournalLine]) -> Seen {
         let mut seen = Seen::default();
@@ -235,6 +283,17 @@ mod tests {
             calls,
             ..line("text.read", Some("/secret.md"))
         };
+        let records = |tool: &str, shown: &[(&str, &str, u64)]| JournalLine {
+            records: shown
+                .iter()
+                .map(|(connection, stream, records)| StreamTally {
+                    connection: (*connection).to_owned(),
+                    stream: (*stream).to_owned(),
+                    records: *records,
+                })
+                .collect(),
+            ..line(tool, None)
+        };
         let dry = JournalLine { dry_run: Some(true), ..line("text.edit", Some("/work/a.md")) };
         let seen = seen(&[
             line("text.read", Some("/work/a.md")),
@@ -244,7 +303,10 @@ mod tests {
             line("file.search", Some("/")),
             line("get_note_outline", None),
             line("get_section_source", None),
-            line("fetch", None),
+            line("aggregate", None),
+            line("v1.ingestRecords", None),
+            records("query_records", &[("mail", "messages", 25), ("bank", "rows", 1)]),
+            records("fetch", &[("mail", "messages", 1)]),
             line("text.edit", Some("/work/a.md")),
             line("file.create", Some("/work\u{202e}/new.md")),
             refused(None),
@@ -254,12 +316,14 @@ mod tests {
         ]);
         insta::assert_snapshot!([seen.saw(), seen.changed()].concat().join("\n"), @r"
         read 2 files in /work and 1 in the top folder
+        was shown 26 messages of mail and 1 record of rows of bank
         searched files once
         looked at the structure of notes twice
-        asked for records once
+        asked about records once
         made other calls once
         changed 1 file in /work
         made 1 file in /work\u{202e}
+        changed records once
         ");
         assert_eq!(seen.refused(), 41);
     }

@@ -34,6 +34,7 @@ pub mod request;
 pub mod row;
 pub mod sealed_cursor;
 pub mod selector;
+pub mod shown_records;
 pub mod stored_body;
 pub mod table;
 pub mod tokenizer;

@@ -5,7 +5,7 @@
 //! *Source*: RFC 6749, section 3.3: a server may ignore a part of the scope, and says in its answer
 //! what it granted.
 
-use crate::audit::seen::listed;
+use crate::audit::words::listed;
 use crate::path::SpacePath;
 use crate::records::authority::RecordsClaim;
 use crate::scope::{Scope, Scopes, Verb};

@@ -146,6 +146,7 @@ fn get_field_window(
         "links": {},
         "meta": response_meta(parameters),
     });
+    out.note_record(source, &row.key);
     out.write(&answer.to_string());
     Ok(())
 }

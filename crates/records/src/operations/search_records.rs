@@ -182,6 +182,9 @@ fn search_within(
     out.write("\"data\":[");
     for (index, hit) in page.hits.iter().enumerate() {
         out.write(if index > 0 { "," } else { "" });
+        if let Some(source) = sources.get(hit.row.source) {
+            out.note_record(source, &hit.row.key);
+        }
         let mut json = hit_json(context, &sources, hit)?;
         if let Some(json) = json.as_object_mut().filter(|_| has_record_cursors(parameters)) {
             json.insert("cursor".to_owned(), cursor_after(hit)?.into());

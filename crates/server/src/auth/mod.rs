@@ -40,7 +40,7 @@ pub use provider_keys::{KeyFetchError, KeySource, ProviderKeys};
 pub use provider_tokens::ProviderVerifier;
 pub use rejection::TokenRejected;
 pub use stdio_client::{ServedSpace, StdioClient, StdioRefusal, StdioRights, stdio_record};
-pub use token_uses::TokenUses;
+pub use token_uses::{TokenUses, last_uses};
 pub use verifier::{LAST_ANSWER, RIGHTS_CHECK, TokenVerifier};
 
 /// Returns the local user, who started this process and gave the scopes, and perhaps a grant, on

@@ -17,6 +17,23 @@ const COLLECTED: Duration = Duration::from_secs(30);
 /// The most characters of a client's name that are kept.
 const MAX_NAME_CHARS: usize = 128;
 
+/// Returns when a token of each authorization was last used. A code or a refresh token that a
+/// client redeems is no use: the client saw and did nothing by it. `of_tokens` has the authorization of
+/// each token.
+pub fn last_uses(
+    of_tokens: &HashMap<String, String>,
+    uses: &HashMap<String, i64>,
+) -> HashMap<String, i64> {
+    let mut last: HashMap<String, i64> = HashMap::new();
+    for (jti, used) in uses {
+        if let Some(authorization) = of_tokens.get(jti) {
+            let known = last.entry(authorization.clone()).or_insert(*used);
+            *known = (*known).max(*used);
+        }
+    }
+    last
+}
+
 /// The uses of the tokens of one state.
 #[derive(Debug)]
 pub struct TokenUses {

@@ -8,11 +8,16 @@
 use maud::{Markup, html};
 use stile_domain::path::SpacePath;
 use stile_domain::scope::{Scope, Verb};
-use stile_domain::sign_in::asked_access::{AccessLine, LineOrigin, sentence};
+use stile_domain::sign_in::asked_access::{AccessLine, LineOrigin, narrow, sentence};
 use stile_domain::sign_in::folder_choices::FolderChoice;
 use stile_domain::unseen::shown_start;
 
+use super::room::Room;
 use crate::sign_in::parameters::FormParameters;
+
+/// The bytes of the folders to which one line can be narrowed, and of the tree.
+const FOLDER_BYTES: usize = 3_000;
+const TREE_BYTES: usize = 18_000;
 
 /// What a page shows of the choices about files.
 pub struct AccessForm<'a> {
@@ -89,7 +94,9 @@ impl AccessForm<'_> {
     pub fn markup(&self) -> Markup {
         html! {
             ul.lines {
-                @for (line, folders) in &self.lines { li { (choice(line, folders, self.chosen)) } }
+                @for (number, (line, folders)) in self.lines.iter().enumerate() {
+                    li { (choice(number, (line, folders), self.chosen)) }
+                }
             }
             @for denial in &self.denials { p { "It will " (sentence(denial)) "." } }
             (self.tree())
@@ -97,15 +104,19 @@ impl AccessForm<'_> {
     }
 
     fn tree(&self) -> Markup {
+        let rows = Room::of(TREE_BYTES).fit(self.tree.iter().enumerate(), self.tree.len(), |row| {
+            let (number, folder) = row;
+            let is_inner = folder.path.components().count() > 1;
+            html! { li class=[is_inner.then_some("inner")] { (tree_row(number, folder)) } }
+        });
         html! {
             @if !self.tree.is_empty() {
                 details class="opened" open {
                     summary { "What that opens of each folder" }
-                    ul class="tree" {
-                        @for (number, folder) in self.tree.iter().enumerate() {
-                            li class=[(folder.path.components().count() > 1).then_some("inner")] {
-                                (tree_row(number, folder))
-                            }
+                    ul class="tree" { (rows) }
+                    @if rows.shown < self.tree.len() {
+                        p class="muted" {
+                            (self.tree.len() - rows.shown) " more folders are as ticked above."
                         }
                     }
                     p class="muted" {
@@ -140,7 +151,23 @@ fn tree_row(number: usize, folder: &TreeFolder) -> Markup {
     }
 }
 
-fn choice(line: &AccessLine, folders: &[String], chosen: Option<&FormParameters>) -> Markup {
+/// Returns the right that a line gives as it is narrowed so far.
+fn narrowed(scope: &Scope, chosen: Option<&FormParameters>) -> Scope {
+    let sent = |field: String| chosen.and_then(|form| form.get(&field));
+    let verb = match sent(verb_field(scope)) {
+        Some("read") => Verb::Read,
+        _ => scope.verb(),
+    };
+    let folder = sent(folder_field(scope)).and_then(|folder| SpacePath::parse(folder).ok());
+    let folder = folder.as_ref().unwrap_or(scope.path());
+    narrow(scope, verb, folder).unwrap_or_else(|| scope.clone())
+}
+
+fn choice(
+    number: usize,
+    (line, folders): (&AccessLine, &[String]),
+    chosen: Option<&FormParameters>,
+) -> Markup {
     let scope = &line.scope;
     let id = line_field(scope);
     let is_ticked = chosen.map_or(line.is_proposed(), |form| form.get(&id).is_some());
@@ -152,12 +179,19 @@ fn choice(line: &AccessLine, folders: &[String], chosen: Option<&FormParameters>
         LineOrigin::AllowedBefore => Some("as before"),
         LineOrigin::Offered => Some("it did not ask for this; tick it if you want it"),
     };
+    let options = Room::of(FOLDER_BYTES).fit(folders, folders.len(), |folder| {
+        html! {
+            option value=(folder) selected[is_chosen(&folder_field(scope), folder)] {
+                "only in " (shown_start(folder, 80))
+            }
+        }
+    });
     let narrows = scope.verb() == Verb::Write || !folders.is_empty();
     html! {
         label class="choice" for=(id) {
             input type="checkbox" id=(id) name=(id) value="on" checked[is_ticked];
             span {
-                (sentence(scope))
+                span id={ "said-" (number) } data-follows { (sentence(&narrowed(scope, chosen))) }
                 @if let Some(whose) = whose { span class="muted" { " (" (whose) ")" } }
             }
         }
@@ -167,10 +201,9 @@ fn choice(line: &AccessLine, folders: &[String], chosen: Option<&FormParameters>
                     div {
                         label for={ "how-" (id) } { "How" span class="unseen" { ": " (sentence(scope)) } }
                         select id={ "how-" (id) } name=(verb_field(scope)) {
-                            option value="write" { "read and change" }
-                            option value="read" selected[is_chosen(&verb_field(scope), "read")] {
-                                "read only"
-                            }
+                            @let only_reads = is_chosen(&verb_field(scope), "read");
+                            option value="read" selected[only_reads] { "read only" }
+                            option value="write" selected[!only_reads] { "read and change" }
                         }
                     }
                 }
@@ -180,13 +213,10 @@ fn choice(line: &AccessLine, folders: &[String], chosen: Option<&FormParameters>
                             "Where" span class="unseen" { ": " (sentence(scope)) }
                         }
                         select id={ "where-" (id) } name=(folder_field(scope)) {
-                            option value=(scope.path()) { "all of it" }
-                            @for folder in folders {
-                                option value=(folder)
-                                    selected[is_chosen(&folder_field(scope), folder)]
-                                {
-                                    "only in " (shown_start(folder, 80))
-                                }
+                            @let is_one = |it: &String| is_chosen(&folder_field(scope), it);
+                            (options)
+                            option value=(scope.path()) selected[!folders.iter().any(is_one)] {
+                                "all of it"
                             }
                         }
                     }

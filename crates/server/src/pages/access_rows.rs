@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant as Moment;
 
+use maud::{Markup, html};
 use stile_domain::audit::activity::DayCounts;
 use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::authority::RecordsClaim;
-use stile_domain::records::grant::{Grant, StreamGrant};
-use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::grant::Grant;
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::sign_in::asked_access::{rights, sentence, summary};
@@ -20,21 +20,20 @@ use stile_store::state::{AuthorizationRecord, TokenKind, TokenRecord};
 use stile_store::state_backup;
 
 use super::access_view::{
-    Access, AccessView, ClientRow, EndedRow, GrantRow, RightRow, ShownClients, UnusedRow,
-    WaitingRow, WeekRow,
+    Access, AccessView, CLIENTS_OF_PAGE, ClientRow, EndedRow, GrantRow, RightRow, ShownClients,
+    UnusedRow, WORTH_A_LOOK, WaitingRow, Warning, WeekRow,
 };
 use super::browser_session::BrowserSession;
+use super::grant_words::{capitalised, stream_sentence};
 use super::signed_in::{PageError, Visit};
-use super::times::{day_of_instant, instant, minute_of_instant};
-use crate::auth::signed_in_owner;
-use crate::checkup::{self, FindingGrade};
+use super::times::{day_of_instant, instant};
+use crate::auth::{last_uses, signed_in_owner};
+use crate::checkup::{self, Finding, FindingGrade};
 use crate::owned_space::{CHART_DAYS, Digest, OwnedSpace};
 use crate::sign_in::authorize::{self, CONSENT_PATH};
 
 /// A right that a form may keep has a number below this.
 pub(super) const MAX_RIGHTS: usize = 64;
-/// How many clients a page shows. With their rights they fit into 60 KB.
-const CLIENTS_OF_PAGE: usize = 20;
 /// How many ended accesses the page names.
 const MAX_ENDED: usize = 30;
 /// How many waiting requests the page names.
@@ -58,26 +57,27 @@ pub(super) fn view<'a>(visit: &Visit<'a>) -> Result<AccessView<'a>, PageError> {
     let named = names(&all);
     let search = visit.text("q").trim();
     let sought = search.to_lowercase();
-    let page = visit.text("page").parse().unwrap_or(0_usize).min(all.len());
-    let shown = ShownClients { all: all.len(), search, page, has_more: false };
-    let found = all.into_iter().filter(|row| row.name.to_lowercase().contains(&sought));
-    let mut clients: Vec<ClientRow> = found.skip(page.saturating_mul(CLIENTS_OF_PAGE)).collect();
-    let has_more = clients.len() > CLIENTS_OF_PAGE;
-    clients.truncate(CLIENTS_OF_PAGE);
-    // What the journal says is looked up for the clients that the page shows alone.
+    let only_odd = visit.text("show") == WORTH_A_LOOK;
+    let first = visit.text("page").parse().unwrap_or(0_usize).min(all.len());
+    let count = all.len();
+    let mut odd = 0;
+    let mut found = Vec::new();
+    for mut row in all {
+        note(&mut row, digest, &named, visit.now);
+        let is_odd = !row.warnings.is_empty() || !row.unused.is_empty();
+        odd += usize::from(is_odd);
+        if row.name.to_lowercase().contains(&sought) && (is_odd || !only_odd) {
+            found.push(row);
+        }
+    }
+    let fitting = found.len();
+    let mut clients: Vec<ClientRow> = found.into_iter().skip(first).take(CLIENTS_OF_PAGE).collect();
+    let is_odd = |row: &&ClientRow| !row.warnings.is_empty() || !row.unused.is_empty();
+    let hidden_odd = odd - clients.iter().filter(is_odd).count().min(odd);
+    let shown = ShownClients { all: count, fitting, search, first, only_odd, hidden_odd };
+    // What it saw in a week is looked up for the clients that the page shows alone.
     for row in &mut clients {
-        if let Some(digest) = digest {
-            row.week = Some(week(digest, &row.name, visit.now));
-            row.unused = unused(row, digest, visit.now);
-        }
-        row.warnings = warnings(row, visit.now);
-        // Anybody may register under a name, and the journal and the history know the name alone.
-        if let Some(others) = named.get(&row.name).filter(|count| **count > 1) {
-            row.warnings.push(format!(
-                "{others} accesses have this name. What it saw and changed, and what is taken back, \
-                 is of all of them."
-            ));
-        }
+        row.week = digest.map(|digest| week(digest, &row.name, visit.now));
     }
     Ok(AccessView {
         now: visit.now,
@@ -85,21 +85,24 @@ pub(super) fn view<'a>(visit: &Visit<'a>) -> Result<AccessView<'a>, PageError> {
         warnings: visit.owned().map(|space| of_server(visit, space, digest)).unwrap_or_default(),
         is_counting: counted.is_some_and(|counted| counted.is_none()),
         clients,
-        shown: ShownClients { has_more, ..shown },
+        shown,
         ended,
         grants: grant_rows(visit, grants)?,
+        first_grant: visit.first_row(),
         has_space: visit.owned().is_some(),
         has_records: visit.owned().is_some() && visit.records().is_some(),
         ..AccessView::default()
     })
 }
 
-/// Returns what is odd and not about one client. Health says what to do about each.
+/// Returns what is odd and not about one client, each with what to do about it.
 fn of_server(visit: &Visit<'_>, space: &OwnedSpace, digest: Option<&Digest>) -> Vec<String> {
     let mut warnings = Vec::new();
     let damaged = digest.map_or(0, |digest| digest.damaged);
     if damaged > 0 {
-        warnings.push(format!("{damaged} lines of the journal cannot be read."));
+        warnings.push(format!(
+            "{damaged} lines of the journal cannot be read, so what they told is not shown here."
+        ));
     }
     let mut found = vec![checkup::folder("files", "the folder of your files", &space.root)];
     // What belongs to the server is the operator's where there are several people.
@@ -110,12 +113,21 @@ fn of_server(visit: &Visit<'_>, space: &OwnedSpace, digest: Option<&Digest>) -> 
         // A state that nobody ever copied is new, or copied by other means.
         let backup = state_backup::last(&space.state);
         if backup.is_some_and(|made| checkup::is_old_backup(made, visit.now)) {
-            warnings.push("The last backup is more than 30 days old.".to_owned());
+            let old = "The last backup is more than 30 days old. Health makes one.";
+            warnings.push(old.to_owned());
         }
     }
     let odd = found.into_iter().filter(|found| found.outcome != FindingGrade::Good);
-    warnings.extend(odd.map(|found| capitalised(&format!("{}: {}.", found.step, found.detail))));
+    warnings.extend(odd.map(|Finding { step, detail, mend, .. }| {
+        let mend = mend.map(|mend| format!(" {}.", first_capital(&mend)));
+        format!("{}: {detail}.{}", first_capital(&step), mend.unwrap_or_default())
+    }));
     warnings
+}
+
+/// Returns a text with its first letter, one of ASCII, as a capital.
+fn first_capital(text: &str) -> String {
+    text.get(..1).map_or_else(String::new, str::to_ascii_uppercase) + text.get(1..).unwrap_or("")
 }
 
 /// Returns how many accesses have each name.
@@ -165,13 +177,7 @@ fn clients(
     let tokens = server.tokens();
     let uses = server.settings.uses.all()?;
     let of_tokens = tokens.authorizations_of_tokens()?;
-    let mut used_by_authorization: HashMap<&str, i64> = HashMap::new();
-    for (jti, used) in &uses {
-        if let Some(authorization) = of_tokens.get(jti) {
-            let last = used_by_authorization.entry(authorization).or_insert(*used);
-            *last = (*last).max(*used);
-        }
-    }
+    let used_by_authorization = last_uses(&of_tokens, &uses);
     let sees_grants = visit.records().is_some();
     let counts = |id: &String| !sees_grants || grants.iter().any(|grant| grant.id == *id);
     let (mut rows, mut ended) = (Vec::new(), Vec::new());
@@ -183,8 +189,7 @@ fn clients(
         record.grant = record.grant.filter(counts);
         let client = tokens.find_client(&record.client)?;
         let redirects = client.map(|client| client.redirects).unwrap_or_default();
-        // A code or a refresh token that a client redeems is no use: it saw and did nothing.
-        let used = used_by_authorization.get(record.id.as_str()).copied();
+        let used = used_by_authorization.get(&record.id).copied();
         rows.push(authorization_row(record, &hosts(&redirects), used, grants));
     }
     let own_names = tokens.self_given_names(now)?;
@@ -202,7 +207,12 @@ fn clients(
         }
         token.grant = token.grant.filter(counts);
         let used = uses.get(&token.jti).copied();
-        rows.push(token_row(token, used, grants));
+        let mut row = token_row(token, used, grants);
+        if let Access::Starts { connects, .. } = &mut row.access {
+            let known = server.settings.connectable.iter();
+            *connects = known.map(|(word, _)| *word).find(|word| *word == row.name);
+        }
+        rows.push(row);
     }
     rows.sort_by_key(|row| std::cmp::Reverse((row.last_used, row.created)));
     ended.sort_by_key(|row| std::cmp::Reverse(row.at));
@@ -237,29 +247,85 @@ fn week(digest: &Digest, name: &str, now: i64) -> WeekRow {
     }
 }
 
-/// Returns what the owner should look at.
-fn warnings(row: &ClientRow, now: i64) -> Vec<String> {
+/// Notes what the owner should look at, of a client.
+fn note(row: &mut ClientRow, digest: Option<&Digest>, named: &HashMap<String, usize>, now: i64) {
+    let refused = digest.map_or(0, |digest| refused_this_week(digest, &row.name, now));
+    row.warnings = warnings(row, refused, now);
+    if let Some(digest) = digest {
+        row.unused = unused(row, digest, now);
+    }
+    // Anybody may register under a name, and the journal and the history know the name alone.
+    if let Some(others) = named.get(&row.name).filter(|count| **count > 1) {
+        row.warnings.push(Warning {
+            reason: "shares its name",
+            text: format!(
+                "{others} accesses have this name. What it saw and changed, and what is taken back, \
+                 is of all of them. End those that you do not know."
+            ),
+        });
+    }
+}
+
+/// Returns how many calls of a client were refused in the last seven days.
+fn refused_this_week(digest: &Digest, name: &str, now: i64) -> u64 {
+    let Some(days) = digest.activity.clients.get(name) else { return 0 };
+    let of_day = |ago: i64| {
+        let day = day_of_instant(instant(now.saturating_sub(ago * DAY)));
+        days.get(&day).map_or(0, |counts| counts.refused)
+    };
+    (0..7).map(of_day).sum()
+}
+
+/// Returns what the owner should look at, each with its reason and what to do.
+fn warnings(row: &ClientRow, refused: u64, now: i64) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    for (verb, deed) in [(Verb::Write, "change"), (Verb::Read, "read")] {
+    let mut warn = |reason, text: String| warnings.push(Warning { reason, text });
+    for (verb, reason, deed) in [
+        (Verb::Write, "a right on everything", "change"),
+        (Verb::Read, "a right on everything", "read"),
+    ] {
         if row.scopes.cover_subtree(verb, &SpacePath::root()) {
-            warnings.push(format!("It may {deed} all files. Most clients need a few folders."));
+            warn(
+                reason,
+                format!(
+                    "It may {deed} all files. Most clients need a few folders: leave it those."
+                ),
+            );
             break;
         }
     }
     if row.is_unguarded() {
-        warnings.push("It may use keys, passwords and files that programs run.".to_owned());
+        warn(
+            "may use keys",
+            "It may use keys, passwords and files that programs run. Whoever has a key can pass as \
+             you: take that right away unless the client is there for it."
+                .to_owned(),
+        );
     }
-    if let Some(week) = row.week.as_ref().filter(|week| week.refused >= MANY_REFUSED) {
-        warnings.push(format!("{} of its calls were refused this week.", week.refused));
+    if refused >= MANY_REFUSED {
+        warn(
+            "was refused often",
+            format!(
+                "{refused} of its calls were refused this week. Look at its calls: it wants more \
+                 than you gave, or does what you do not expect."
+            ),
+        );
     }
     let used = row.last_used.unwrap_or(row.created);
     if now.saturating_sub(used) > UNUSED {
-        warnings
-            .push("It has not called for 30 days. End its access if you need it no more.".into());
+        warn(
+            "unused for 30 days",
+            "It has not called for 30 days. End its access if you need it no more.".to_owned(),
+        );
     }
     let is_long = |expires: i64| expires.saturating_sub(now) > LONG;
     if row.expires.is_some_and(is_long) && matches!(row.access, Access::Approved { .. }) {
-        warnings.push("Its access lasts for most of a year.".to_owned());
+        warn(
+            "lasts long",
+            "Its access lasts for most of a year. If that is longer than you need it, end it, and \
+             allow it for less when it asks again."
+                .to_owned(),
+        );
     }
     warnings
 }
@@ -309,7 +375,7 @@ pub(super) fn is_own(session: &BrowserSession, token: &TokenRecord) -> bool {
 
 /// Returns what each stream of a grant shows, as [`stream_sentence`] says it; nothing for a grant
 /// that is not known here.
-fn seen(records: &RecordsClaim, grants: &[GrantRecord]) -> Vec<String> {
+fn seen(records: &RecordsClaim, grants: &[GrantRecord]) -> Vec<Markup> {
     let RecordsClaim::Grant(id) = records else { return Vec::new() };
     let found = grants.iter().find(|record| *record.id == **id);
     let grant = found.and_then(|record| record.grant.as_ref());
@@ -321,33 +387,36 @@ pub(super) fn rights_in_words(
     scopes: &Scopes,
     records: &RecordsClaim,
     grants: &[GrantRecord],
-) -> Vec<String> {
-    let mut said = rights(scopes, records);
+) -> Vec<Markup> {
+    let mut said: Vec<Markup> =
+        rights(scopes, records).iter().map(|right| html! { (right) }).collect();
     let seen = seen(records, grants);
     if !seen.is_empty() {
         // The last right is the one on records.
         said.pop();
-        said.extend(seen.iter().map(|sentence| continued(sentence)));
+        said.extend(seen);
     }
     said
 }
 
 /// Returns what [`summary`] does as sentences, and says of a grant what it shows first.
-fn summary_in_words(scopes: &Scopes, records: &RecordsClaim, grants: &[GrantRecord]) -> String {
+fn summary_in_words(scopes: &Scopes, records: &RecordsClaim, grants: &[GrantRecord]) -> Markup {
+    let sentence = |records| capitalised(html! { (summary(scopes, records)) });
     let seen = seen(records, grants);
     let Some((first, others)) = seen.split_first() else {
-        return capitalised(&summary(scopes, records)) + ".";
+        return html! { (sentence(records)) "." };
     };
-    let more = match others.len() {
-        0 => String::new(),
-        1 => ", and one more stream".to_owned(),
-        more => format!(", and {more} more streams"),
-    };
-    let of_files = match scopes.iter().any(|scope| scope.verb().is_right()) {
-        true => capitalised(&summary(scopes, &RecordsClaim::None)) + ". ",
-        false => String::new(),
-    };
-    format!("{of_files}{first}{more}.")
+    let may_use_files = scopes.iter().any(|scope| scope.verb().is_right());
+    html! {
+        @if may_use_files { (sentence(&RecordsClaim::None)) ". " }
+        (capitalised(first.clone()))
+        @match others.len() {
+            0 => {}
+            1 => { ", and one more stream" }
+            more => { ", and " (more) " more streams" }
+        }
+        "."
+    }
 }
 
 fn authorization_row(
@@ -363,16 +432,16 @@ fn authorization_row(
     };
     let allowing = scopes.iter().filter(|scope| scope.verb() != Verb::Deny);
     let right = |scope: &Scope| RightRow {
-        sentence: format!("May {}", sentence(scope)),
+        sentence: html! { "May " (sentence(scope)) },
         scope: Some(scope.to_string()),
     };
     let mut rights: Vec<RightRow> = allowing.take(MAX_RIGHTS).map(right).collect();
     let fixed = |sentence| RightRow { sentence, scope: None };
     let denying = scopes.iter().filter(|scope| scope.verb() == Verb::Deny);
-    rights.extend(denying.map(|scope| fixed(format!("Will {}", sentence(scope)))));
+    rights.extend(denying.map(|scope| fixed(html! { "Will " (sentence(scope)) })));
     if records != RecordsClaim::None {
         let of_records = rights_in_words(&Scopes::none(), &records, grants);
-        rights.extend(of_records.iter().map(|right| fixed(capitalised(right))));
+        rights.extend(of_records.into_iter().map(|right| fixed(capitalised(right))));
     }
     ClientRow {
         access: Access::Approved { id: record.id, host: hosts.to_owned() },
@@ -394,21 +463,24 @@ fn token_row(token: TokenRecord, used: Option<i64>, grants: &[GrantRecord]) -> C
     let (scopes, records) = (Scopes::from_claim(&token.scopes), token.records_claim());
     // The name of such a token says into which stream.
     let (said, summary) = match token.kind {
-        TokenKind::Import => (vec![IMPORTS.to_owned()], capitalised(IMPORTS) + "."),
+        TokenKind::Import => {
+            let imports = html! { (IMPORTS) };
+            (vec![imports.clone()], html! { (capitalised(imports)) "." })
+        }
         _ => (
             rights_in_words(&scopes, &records, grants),
             summary_in_words(&scopes, &records, grants),
         ),
     };
-    let right = |right: &String| RightRow { sentence: capitalised(right), scope: None };
+    let right = |right| RightRow { sentence: capitalised(right), scope: None };
     ClientRow {
         access: match token.kind {
-            TokenKind::Stdio => Access::Starts { jti: token.jti },
+            TokenKind::Stdio => Access::Starts { jti: token.jti, connects: None },
             _ => Access::Token { jti: token.jti },
         },
         name: token.client.unwrap_or(token.subject),
         summary,
-        rights: said.iter().map(right).collect(),
+        rights: said.into_iter().map(right).collect(),
         created: token.issued,
         expires: (token.expires < TokenRecord::NEVER).then_some(token.expires),
         last_used: used,
@@ -418,17 +490,6 @@ fn token_row(token: TokenRecord, used: Option<i64>, grants: &[GrantRecord]) -> C
         warnings: Vec::new(),
         week: None,
     }
-}
-
-/// Returns a text with its first letter, one of ASCII, as a capital.
-fn capitalised(text: &str) -> String {
-    text.get(..1).map_or_else(String::new, str::to_ascii_uppercase) + text.get(1..).unwrap_or("")
-}
-
-/// Returns a sentence as the rest of one that begins with the client.
-pub(super) fn continued(sentence: &str) -> String {
-    sentence.get(..1).map_or_else(String::new, str::to_ascii_lowercase)
-        + sentence.get(1..).unwrap_or("")
 }
 
 /// Returns the rows of the grants that count. A grant that came of an approval has the identifier
@@ -452,50 +513,9 @@ fn grant_row(record: GrantRecord, name: Option<String>) -> Option<GrantRow> {
     Some(GrantRow {
         id: record.id,
         client_name: name.unwrap_or(client),
-        rights: streams.iter().map(stream_sentence).collect(),
+        rights: streams.iter().map(stream_sentence).map(capitalised).collect(),
         expires: expires.map(|Instant(micros)| micros / 1_000_000),
     })
-}
-
-/// Returns a sentence that says what a grant shows of a stream.
-fn stream_sentence(stream: &StreamGrant) -> String {
-    let times = stream.time.as_ref().map(|time| [time.since, time.until]);
-    let mut text = seen_sentence(
-        stream.stream.as_str(),
-        stream.connections.iter().map(SourceName::as_str),
-        stream.fields.iter().map(String::as_str),
-        times.unwrap_or_default(),
-    );
-    if let Some(keys) = &stream.keys {
-        text.push_str(&format!(", {} records alone", keys.len()));
-    }
-    text
-}
-
-/// Returns a sentence that says which fields of a stream a client may see, and of which times.
-pub(super) fn seen_sentence<'a>(
-    stream: &str,
-    connections: impl Iterator<Item = &'a str>,
-    fields: impl Iterator<Item = &'a str>,
-    [since, until]: [Option<Instant>; 2],
-) -> String {
-    const SHOWN_FIELDS: usize = 12;
-    let mut fields: Vec<&str> = fields.collect();
-    let more = fields.len().saturating_sub(SHOWN_FIELDS);
-    fields.truncate(SHOWN_FIELDS);
-    let seen = if fields.is_empty() { "no field".to_owned() } else { fields.join(", ") };
-    let mut text = format!("May see {seen} of {stream}");
-    if more > 0 {
-        text.push_str(&format!(" and {more} more fields"));
-    }
-    text.push_str(&format!(" from {}", connections.collect::<Vec<_>>().join(", ")));
-    if let Some(since) = since {
-        text.push_str(&format!(", since {} UTC", minute_of_instant(since)));
-    }
-    if let Some(until) = until {
-        text.push_str(&format!(", before {} UTC", minute_of_instant(until)));
-    }
-    text
 }
 
 /// Returns where an answer goes: a host, or this computer.
@@ -540,7 +560,7 @@ mod tests {
         ClientRow {
             access,
             name: "cursor".to_owned(),
-            summary: String::new(),
+            summary: html! {},
             rights: Vec::new(),
             created: 0,
             expires,
@@ -549,7 +569,7 @@ mod tests {
             has_grant: false,
             unused: Vec::new(),
             warnings: Vec::new(),
-            week: Some(WeekRow { refused: 19, ..WeekRow::default() }),
+            week: None,
         }
     }
 
@@ -558,13 +578,16 @@ mod tests {
         let approved = || Access::Approved { id: String::new(), host: String::new() };
         let now = 100 * DAY;
         let quiet = row(approved(), Some(now + 90 * DAY), Some(now - DAY));
-        assert_eq!(warnings(&quiet, now), [""; 0]);
+        assert!(warnings(&quiet, 19, now).is_empty());
         let mut odd = row(approved(), Some(now + 365 * DAY), None);
         odd.scopes = Scopes::from_claim("unguard:/ write:/");
-        odd.week = Some(WeekRow { refused: 20, ..WeekRow::default() });
-        let said = warnings(&odd, now).join(" ");
-        for word in ["change all files", "keys", "20 of its calls", "30 days", "most of a year"] {
-            assert!(said.contains(word), "{word}: {said}");
+        let found = warnings(&odd, 20, now);
+        let words = ["change all files", "keys", "20 of its calls", "30 days", "most of a year"];
+        assert_eq!(found.len(), words.len());
+        for (warning, word) in found.iter().zip(words) {
+            assert!(warning.text.contains(word), "{word}: {}", warning.text);
+            // A reason is short, and what to do follows what is true.
+            assert!(warning.reason.len() < 24 && warning.text.len() > 60, "{}", warning.text);
         }
     }
 
@@ -573,7 +596,8 @@ mod tests {
         let said = |claim: &str| {
             let mut row = row(Access::Token { jti: String::new() }, None, Some(0));
             row.scopes = Scopes::from_claim(claim);
-            warnings(&row, 0).join(" ")
+            let found = warnings(&row, 0, 0);
+            found.into_iter().map(|warning| warning.text).collect::<String>()
         };
         assert!(said("read:/").contains("read all files"));
         assert!(said("write:/").contains("change all files"));

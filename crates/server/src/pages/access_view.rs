@@ -6,7 +6,7 @@
 
 use maud::{Markup, html};
 use stile_domain::audit::activity::DayCounts;
-use stile_domain::audit::seen::listed;
+use stile_domain::audit::words::listed;
 use stile_domain::percent::encode_component;
 use stile_domain::scope::{Scopes, Verb};
 use stile_domain::unseen::shown;
@@ -15,6 +15,7 @@ use super::frame::{
     ACCESS_PATH, ACTIVITY_PATH, CONNECT_PATH, EDIT_PATH, GRANT_PATH, HEALTH_PATH, UNDO_PATH,
     csrf_field,
 };
+use super::room::Room;
 use super::shown_text::shown_name;
 use super::times::{ago, when};
 
@@ -31,6 +32,18 @@ pub(super) const KEPT_FIELD: &str = "keep-";
 /// The path to which the revocation of a grant is sent.
 pub const REVOKE_GRANT_PATH: &str = "/owner/clients/revoke-grant";
 
+/// How many clients a page shows, if they fit.
+pub(super) const CLIENTS_OF_PAGE: usize = 20;
+/// The word of the query that shows only clients that are worth a look.
+pub(super) const WORTH_A_LOOK: &str = "worth-a-look";
+/// The bytes of the grants, of what ended, and of the rights of one client.
+const GRANT_BYTES: usize = 12_000;
+const ENDED_BYTES: usize = 6_000;
+const RIGHT_BYTES: usize = 9_000;
+/// The most rights of a form.
+const MAX_KEPT: usize = 200;
+/// The most grants of a page.
+const MAX_GRANTS: usize = 100;
 /// From so many clients on the page has a search.
 const MANY: usize = 8;
 
@@ -57,6 +70,8 @@ pub(super) struct AccessView<'a> {
     pub(super) ended: Vec<EndedRow>,
     /// The grants that count.
     pub(super) grants: Vec<GrantRow>,
+    /// The number of the first grant that is shown.
+    pub(super) first_grant: usize,
     /// Whether this is the owner of a space, who has the other pages.
     pub(super) has_space: bool,
     /// Whether the owner can grant records.
@@ -70,10 +85,14 @@ pub(super) struct ShownClients<'a> {
     pub(super) all: usize,
     /// What the name must contain.
     pub(super) search: &'a str,
-    /// The number of the page, from 0 on.
-    pub(super) page: usize,
-    /// Whether another page follows.
-    pub(super) has_more: bool,
+    /// How many fit the search.
+    pub(super) fitting: usize,
+    /// The number of the first that is shown, from 0 on.
+    pub(super) first: usize,
+    /// Whether only those are shown that are worth a look.
+    pub(super) only_odd: bool,
+    /// How many others are worth a look.
+    pub(super) hidden_odd: usize,
 }
 
 /// One request for access that waits.
@@ -97,7 +116,11 @@ pub(super) enum Access {
     /// A command made a token. The identifier is that of the token.
     Token { jti: String },
     /// The client starts `stile stdio` on this computer.
-    Starts { jti: String },
+    Starts {
+        jti: String,
+        /// How `stile connect` names the client, if it does.
+        connects: Option<&'static str>,
+    },
 }
 
 /// One client that may do something.
@@ -107,7 +130,7 @@ pub(super) struct ClientRow {
     /// The name of the client, or of the user where there is none.
     pub(super) name: String,
     /// What the client may do, in one sentence.
-    pub(super) summary: String,
+    pub(super) summary: Markup,
     /// What the client may do, each with the scope that the form sends back.
     pub(super) rights: Vec<RightRow>,
     pub(super) created: i64,
@@ -121,7 +144,7 @@ pub(super) struct ClientRow {
     /// The rights that it did not use for thirty days.
     pub(super) unused: Vec<UnusedRow>,
     /// What the owner should look at.
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Vec<Warning>,
     /// What the journal says; `None` where this page has no journal.
     pub(super) week: Option<WeekRow>,
 }
@@ -131,6 +154,15 @@ impl ClientRow {
     pub(super) fn is_unguarded(&self) -> bool {
         self.scopes.iter().any(|scope| scope.verb() == Verb::Unguard)
     }
+}
+
+/// Something that the owner should look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Warning {
+    /// The reason in a few words, as the line of a client has it: `may read all files`.
+    pub(super) reason: &'static str,
+    /// What is true, and what to do about it.
+    pub(super) text: String,
 }
 
 /// A right that a client did not use for thirty days.
@@ -162,7 +194,7 @@ pub(super) struct WeekRow {
 #[derive(Clone, Debug)]
 pub(super) struct RightRow {
     /// The sentence, such as "May read the files in /work and below".
-    pub(super) sentence: String,
+    pub(super) sentence: Markup,
     /// The scope, if the right can be taken away by itself.
     pub(super) scope: Option<String>,
 }
@@ -181,13 +213,17 @@ pub(super) struct EndedRow {
 pub(super) struct GrantRow {
     pub(super) id: String,
     pub(super) client_name: String,
-    pub(super) rights: Vec<String>,
+    pub(super) rights: Vec<Markup>,
     pub(super) expires: Option<i64>,
 }
 
 impl AccessView<'_> {
     /// Returns the content of the page.
     pub(super) fn markup(&self) -> Markup {
+        let mut room = Room::of_page();
+        let grants = room.take(self.grants(&mut Room::of(GRANT_BYTES)));
+        let ended = room.take(self.ended_clients(&mut Room::of(ENDED_BYTES)));
+        let clients = room.fit(&self.clients, self.clients.len(), |row| self.client(row));
         html! {
             h1 { "Who may do what" }
             @if let Some(notice) = self.notice {
@@ -195,7 +231,7 @@ impl AccessView<'_> {
             }
             @if !self.waiting.is_empty() { (self.waiting_requests()) }
             @for warning in &self.warnings {
-                p class="warning" { (warning) " " a href=(HEALTH_PATH) { "What to do" } }
+                p class="warning" { (warning) " " a href=(HEALTH_PATH) { "Look at Health" } }
             }
             @if self.is_counting {
                 p class="muted" {
@@ -206,20 +242,50 @@ impl AccessView<'_> {
             section aria-labelledby="clients" {
                 h2 id="clients" { "Clients" }
                 @if self.shown.all > MANY || !self.shown.search.is_empty() { (self.search()) }
-                @for row in &self.clients { (self.client(row)) }
+                (self.others_worth_a_look())
+                (clients)
                 @if self.clients.is_empty() { (self.empty()) }
-                (self.paging())
+                (self.paging(clients.shown))
             }
+            (grants)
+            @if !self.ended.is_empty() { (ended) }
+        }
+    }
+
+    /// Leads to the clients that are worth a look and are not on the page.
+    fn others_worth_a_look(&self) -> Markup {
+        let ShownClients { hidden_odd, only_odd, .. } = self.shown;
+        html! {
+            @if only_odd {
+                p { "These are worth a look. " a href=(ACCESS_PATH) { "Show all clients" } }
+            } @else if hidden_odd > 0 {
+                p class="warning" {
+                    @if hidden_odd == 1 { "One more client is worth a look. " }
+                    @else { (hidden_odd) " more clients are worth a look. " }
+                    a href={ (ACCESS_PATH) "?show=" (WORTH_A_LOOK) } { "Show them" }
+                }
+            }
+        }
+    }
+
+    fn grants(&self, room: &mut Room) -> Markup {
+        let shown =
+            room.fit(self.grants.iter().skip(self.first_grant), MAX_GRANTS, |row| self.grant(row));
+        let here = format!("{ACCESS_PATH}?q={}", encode_component(self.shown.search));
+        html! {
             @if !self.grants.is_empty() || self.has_records {
                 section aria-labelledby="grants" {
                     h2 id="grants" { "Grants on records" }
-                    @for row in &self.grants { (self.grant(row)) }
+                    @if self.grants.is_empty() {
+                        p class="muted" { "No client sees any of your records by a grant." }
+                    }
+                    (shown)
+                    (shown.next_page((self.first_grant, self.grants.len()), &here))
                     @if self.has_records {
                         p class="links" { a href=(GRANT_PATH) { "Make a grant" } }
                     }
                 }
             }
-            @if !self.ended.is_empty() { (self.ended_clients()) }
         }
     }
 
@@ -260,7 +326,7 @@ impl AccessView<'_> {
     fn empty(&self) -> Markup {
         html! {
             div class="empty" {
-                @if self.shown.page > 0 {
+                @if self.shown.first > 0 {
                     p { "There is no such page. " a href=(ACCESS_PATH) { "Show the first" } }
                 } @else if self.shown.search.is_empty() {
                     p { "You approved no client, and there is no valid token." }
@@ -274,14 +340,19 @@ impl AccessView<'_> {
         }
     }
 
-    fn paging(&self) -> Markup {
-        let ShownClients { search, page, has_more, .. } = self.shown;
-        let to = |page: usize| format!("{ACCESS_PATH}?page={page}&q={}", encode_component(search));
+    fn paging(&self, shown: usize) -> Markup {
+        let ShownClients { search, first, fitting, .. } = self.shown;
+        let next = first.saturating_add(shown);
+        let only = if self.shown.only_odd { "&show=worth-a-look" } else { "" };
+        let search = encode_component(search);
+        let to = |first: usize| format!("{ACCESS_PATH}?page={first}&q={search}{only}");
         html! {
-            @if page > 0 || has_more {
+            @if first > 0 || next < fitting {
                 nav class="paging" aria-label="More clients" {
-                    @if page > 0 { a href=(to(page - 1)) { "Used later" } }
-                    @if has_more { a href=(to(page + 1)) { "Used earlier" } }
+                    @if first > 0 {
+                        a href=(to(first.saturating_sub(CLIENTS_OF_PAGE))) { "Used later" }
+                    }
+                    @if next < fitting { a href=(to(next)) { "Used earlier" } }
                 }
             }
         }
@@ -302,13 +373,13 @@ impl AccessView<'_> {
                     span class="what" {
                         (row.summary)
                         @if !row.warnings.is_empty() || !row.unused.is_empty() {
-                            " " span class="flag" { "Look at this" }
+                            " " span class="flag" { "Look: " (reason(row)) }
                         }
                     }
                     @if let Some(week) = week { (chart(&week.days)) }
                 }
                 div class="open" {
-                    @for warning in &row.warnings { p class="warning" { (warning) } }
+                    @for warning in &row.warnings { p class="warning" { (warning.text) } }
                     @for unused in &row.unused { (self.unused(row, unused)) }
                     (self.rights(row))
                     @if let Some(week) = week { (self.week(&row.name, week)) }
@@ -320,7 +391,16 @@ impl AccessView<'_> {
     }
 
     fn rights(&self, row: &ClientRow) -> Markup {
+        let rights = Room::of(RIGHT_BYTES).fit(&row.rights, row.rights.len(), |right| {
+            html! { li { (right.sentence) } }
+        });
         let can_narrow = row.rights.iter().filter(|right| right.scope.is_some()).count() > 1;
+        let kept =
+            Room::of(RIGHT_BYTES).fit(row.rights.iter().enumerate(), MAX_KEPT, |(at, right)| {
+                html! { li { (kept_right(at, right)) } }
+            });
+        // A form without all rights would take away those that it lacks.
+        let can_narrow = can_narrow && kept.shown == row.rights.len();
         html! {
             h3 { "What it may do" }
             @if let Access::Approved { id, .. } = &row.access {
@@ -331,18 +411,19 @@ impl AccessView<'_> {
                     form method="post" action=(NARROW_PATH) {
                         (csrf_field(self.csrf_token))
                         input type="hidden" name="id" value=(id);
-                        ul class="rights" {
-                            @for (number, right) in row.rights.iter().enumerate() {
-                                li { (kept_right(number, right)) }
-                            }
-                        }
+                        ul class="rights" { (kept) }
                         button class="plain" { "Keep only what is ticked" }
                     }
                 }
                 access => {
-                    ul class="rights" { @for right in &row.rights { li { (right.sentence) } } }
-                    @if let (Access::Token { jti }, true) = (access, self.has_space) {
-                        (self.replacing_link(row, jti))
+                    ul class="rights" { (rights) }
+                    (rights.and_more(row.rights.len()))
+                    @match access {
+                        Access::Token { jti } if self.has_space => {
+                            (self.replacing_link(row, jti))
+                        }
+                        Access::Starts { connects, .. } => { (narrowed_by_command(*connects)) }
+                        _ => {}
                     }
                 }
             }
@@ -389,7 +470,7 @@ impl AccessView<'_> {
                         (self.replacing_link(row, jti))
                     }
                     Access::Starts { .. } => {
-                        p { "Connect it again with fewer rights to take that away." }
+                        p { "What it may do says below how to take that away." }
                     }
                 }
             }
@@ -442,7 +523,7 @@ impl AccessView<'_> {
     fn end(&self, row: &ClientRow) -> Markup {
         let (path, field, id) = match &row.access {
             Access::Approved { id, .. } => (END_PATH, "id", id),
-            Access::Token { jti } | Access::Starts { jti } => (REVOKE_TOKEN_PATH, "jti", jti),
+            Access::Token { jti } | Access::Starts { jti, .. } => (REVOKE_TOKEN_PATH, "jti", jti),
         };
         let name = shown_name(&row.name);
         self.asks_once("End this access…", &format!("End the access of {name}"), (path, field, id))
@@ -482,7 +563,7 @@ impl AccessView<'_> {
                             None => { "has no end" }
                         }
                     }
-                    span class="what" { (row.rights.first().map_or("", String::as_str)) }
+                    span class="what" { @if let Some(first) = row.rights.first() { (first) } }
                 }
                 div class="open" {
                     ul class="rights" { @for right in &row.rights { li { (right) } } }
@@ -500,18 +581,60 @@ impl AccessView<'_> {
         }
     }
 
-    fn ended_clients(&self) -> Markup {
+    fn ended_clients(&self, room: &mut Room) -> Markup {
+        let shown = room.fit(&self.ended, self.ended.len(), |row| {
+            html! {
+                li {
+                    bdi { (shown_name(&row.name)) }
+                    span class="muted" { (row.how) ", " (when(self.now, row.at)) }
+                }
+            }
+        });
         html! {
             details class="past" {
                 summary { "Ended and expired (" (self.ended.len()) ")" }
-                ul class="rows" {
-                    @for row in &self.ended {
-                        li {
-                            bdi { (shown_name(&row.name)) }
-                            span class="muted" { (row.how) ", " (ago(self.now, row.at)) }
-                        }
+                ul class="rows" { (shown) }
+                (shown.and_more(self.ended.len()))
+            }
+        }
+    }
+}
+
+/// Returns why a client is worth a look, in a few words.
+fn reason(row: &ClientRow) -> String {
+    let mut reasons: Vec<&str> = row.warnings.iter().map(|warning| warning.reason).collect();
+    if !row.unused.is_empty() {
+        reasons.push("a right unused");
+    }
+    match reasons.as_slice() {
+        [first, _, ..] => format!("{first}, and {} more", reasons.len() - 1),
+        _ => reasons.concat(),
+    }
+}
+
+/// Says why a client that starts Stile is not narrowed here, and what narrows it.
+fn narrowed_by_command(connects: Option<&'static str>) -> Markup {
+    html! {
+        p class="muted" {
+            "It starts Stile itself, and what it may do stands in its own settings on that \
+             computer, so this page can end its access and not narrow it."
+        }
+        @match connects {
+            Some(name) => {
+                p class="muted" {
+                    "This line, in a terminal there, leaves it one folder to read. "
+                    a href={ (CONNECT_PATH) "?connects=" (name) "#command" } {
+                        "Choose another folder or right"
                     }
                 }
+                p class="copy" { code { "stile connect " (name) " --scope read:/work/ --write" } }
+            }
+            None => {
+                p class="muted" {
+                    "In its settings, put the rights that it needs behind " code { "stile stdio" }
+                    ", and start it again:"
+                }
+                p class="copy" { code { "--scope read:/work/" } }
             }
         }
     }
@@ -579,7 +702,7 @@ mod tests {
     use super::*;
 
     fn right(sentence: &str, scope: Option<&str>) -> RightRow {
-        RightRow { sentence: sentence.to_owned(), scope: scope.map(str::to_owned) }
+        RightRow { sentence: html! { (sentence) }, scope: scope.map(str::to_owned) }
     }
 
     fn view(name: &str, rights: Vec<RightRow>, week: Option<WeekRow>) -> String {
@@ -589,7 +712,7 @@ mod tests {
             clients: vec![ClientRow {
                 access: Access::Approved { id: "a1".to_owned(), host: "claude.ai".to_owned() },
                 name: name.to_owned(),
-                summary: "May read /a.".to_owned(),
+                summary: html! { "May read /a." },
                 rights,
                 created: 1_790_000_000,
                 expires: Some(1_810_000_000),

@@ -8,24 +8,29 @@ use std::collections::VecDeque;
 use axum::body::Body;
 use http::Response;
 use maud::{Markup, html};
-use stile_domain::audit::AuditFilter;
+use stile_domain::audit::{AuditFilter, told_name};
 use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::instant::Instant;
 use stile_domain::unseen::shown_start;
 
-use super::frame::{ACTIVITY_PATH, LIVE_PATH, UNDO_PATH};
+use super::frame::{ACTIVITY_PATH, CONNECT_PATH, LIVE_PATH, UNDO_PATH};
+use super::room::{Fitted, Room};
 use super::signed_in::{self, PageError, Visit};
-use super::times::{Required, day_of_instant, instant, time_input};
+use super::times::{Required, day_of_instant, input_value, instant, shown_day, time_input};
 use super::told_calls::{ToldCall, filter, push};
 use crate::owned_space::OwnedSpace;
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
 
-/// How many calls a page shows. With names of usual length they fit into 60 KB.
+/// How many calls a page shows, if they fit.
 const CALLS_OF_PAGE: usize = 64;
-/// The most names in the list of clients.
+/// The most names in a list of clients, and their bytes.
 const MAX_NAMES: usize = 50;
+const NAME_BYTES: usize = 5_000;
+/// The most characters of a client's name.
+const MAX_NAME: usize = 60;
+const MICROS_A_MINUTE: i64 = 60_000_000;
 const MICROS_A_DAY: i64 = 86_400_000_000;
 /// The most days that a page reads.
 const MAX_DAYS: i64 = 31;
@@ -38,11 +43,24 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
     })
 }
 
+/// Returns when a day of a reader begins, whose days begin so many microseconds before those in
+/// UTC.
+fn begin_of(day: &str, zone: i64) -> Option<Instant> {
+    Instant::parse(day).map(|Instant(begin)| Instant(begin.saturating_sub(zone)))
+}
+
+/// Returns the name of a client as a list shows it.
+fn name_of(client: &str) -> String {
+    shown_start(&told_name(client), MAX_NAME)
+}
+
 /// What the page shows.
 struct ActivityView {
     filter: AuditFilter,
-    /// The last of the days, as in `2026-01-31`.
+    /// The last of the days, as in `2026-01-31`. It begins when the day of the reader does.
     day: String,
+    /// How much earlier the reader's days begin than those in UTC, in microseconds.
+    zone: i64,
     days: i64,
     now: i64,
     /// The calls, the latest first. Calls in a row that say the same are one.
@@ -60,8 +78,10 @@ impl ActivityView {
         let now = instant(visit.now);
         let days = visit.text("days").parse().unwrap_or(1).clamp(1, MAX_DAYS);
         let asked = visit.text("day");
-        let day = Instant::parse(asked).map_or_else(|| day_of_instant(now), day_of_instant);
-        let last = Instant::parse(&day).unwrap_or(now);
+        let zone = visit.zone_minutes.saturating_mul(MICROS_A_MINUTE);
+        let today = day_of_instant(Instant(now.0.saturating_add(zone)));
+        let day = Instant::parse(asked).map_or(today, day_of_instant);
+        let last = begin_of(&day, zone).unwrap_or(now);
         let begin = Instant(last.0.saturating_sub((days - 1) * MICROS_A_DAY));
         let end = Instant(last.0.saturating_add(MICROS_A_DAY)).to_rfc3339();
         let before = visit.parameters.get("before").map(str::to_owned);
@@ -70,6 +90,7 @@ impl ActivityView {
         let mut view = Self {
             filter,
             day,
+            zone,
             days,
             now: visit.now,
             calls: Vec::new(),
@@ -103,59 +124,95 @@ impl ActivityView {
     }
 
     fn markup(&self) -> Markup {
+        let mut room = Room::of_page();
+        let (form, undo) = (room.take(self.form()), room.take(self.undo()));
+        let calls = room.fit(&self.calls, CALLS_OF_PAGE, |call| call.markup(self.now));
         html! {
             h1 { "Activity" }
-            (self.form())
-            p class="muted" { (self.what_is_shown()) }
-            @if self.calls.is_empty() {
-                p class="empty" {
-                    "Nobody called anything that fits. Calls of agents show here as they happen."
-                }
-            }
+            (form)
+            p class="muted" data-days { (self.what_is_shown(calls.shown)) }
+            @if self.calls.is_empty() { (self.nothing()) }
             @if let Some(live) = self.live() {
                 // The script of the page says here what came since.
                 p class="muted" id="live" role="status" data-live=(live) {}
             }
-            ol class="calls" { @for call in &self.calls { (call.markup(self.now)) } }
-            (self.paging())
-            (self.undo())
+            ol class="calls" { (calls) }
+            (self.paging(calls.shown))
+            (undo)
         }
     }
 
-    fn what_is_shown(&self) -> String {
-        let time = match self.days {
-            1 => format!("on {}", self.day),
-            days => format!("in {days} days up to {}", self.day),
-        };
-        let shown: u64 = self.calls.iter().map(|call| call.times).sum();
-        match self.found {
-            0 => format!("No call {time}. Days are days in UTC."),
-            found if found > shown => {
-                format!("{shown} of {found} calls {time}, the latest first. Days are days in UTC.")
+    fn nothing(&self) -> Markup {
+        html! {
+            div class="empty" {
+                @if self.is_filtered() {
+                    p { "Nobody called anything that fits." }
+                    p { a href=(ACTIVITY_PATH) { "Show all calls of today" } }
+                } @else {
+                    p {
+                        "Nobody called anything. Calls of agents show here as they happen. "
+                        a href=(CONNECT_PATH) { "Connect a client" }
+                    }
+                }
             }
-            1 => format!("One call {time}. Days are days in UTC."),
-            found => format!("{found} calls {time}, the latest first. Days are days in UTC."),
         }
+    }
+
+    /// Returns whether the page shows less than all calls of today.
+    fn is_filtered(&self) -> bool {
+        let AuditFilter { client, path, tool, refused } = &self.filter;
+        let today = day_of_instant(Instant(instant(self.now).0.saturating_add(self.zone)));
+        client.is_some()
+            || path.is_some()
+            || tool.is_some()
+            || *refused
+            || self.days != 1
+            || self.day != today
+    }
+
+    fn what_is_shown(&self, shown: usize) -> Markup {
+        let shown: u64 = self.calls.iter().take(shown).map(|call| call.times).sum();
+        html! {
+            @match self.found {
+                0 => { "No call " }
+                1 => { "One call " }
+                found if found > shown => { (shown) " of " (found) " calls " }
+                found => { (found) " calls " }
+            }
+            @if self.days == 1 { "on " } @else { "in " (self.days) " days up to " }
+            (shown_day(&self.day))
+            @if self.found > 1 { ", the latest first" }
+            ". " (self.zone_words())
+        }
+    }
+
+    /// Says when a day begins.
+    fn zone_words(&self) -> String {
+        let minutes = self.zone / MICROS_A_MINUTE;
+        if minutes == 0 {
+            return "Days are days in UTC.".to_owned();
+        }
+        let (sign, far) = (if minutes < 0 { "-" } else { "+" }, minutes.abs());
+        format!("Days begin with yours (UTC{sign}{:02}:{:02}).", far / 60, far % 60)
     }
 
     fn form(&self) -> Markup {
         let client = self.filter.client.as_deref().unwrap_or_default();
         let path = self.filter.path.as_ref().map_or("", SpacePath::as_str);
         let tool = self.filter.tool.as_deref().unwrap_or_default();
+        let names = self.names(client);
         html! {
+            details class="filters" open[self.is_filtered()] {
+            summary { "Filter" }
             form class="filter" method="get" action=(ACTIVITY_PATH) {
                 div {
                     label for="client" { "Client" }
                     select id="client" name="client" {
                         option value="" { "all" }
                         @if !client.is_empty() && !self.names.iter().any(|name| name == client) {
-                            option value=(client) selected { (shown_start(client, 60)) }
+                            option value=(client) selected { (name_of(client)) }
                         }
-                        @for name in &self.names {
-                            option value=(name) selected[name == client] {
-                                (shown_start(name, 60))
-                            }
-                        }
+                        (names)
                     }
                 }
                 div {
@@ -174,7 +231,7 @@ impl ActivityView {
                     }
                 }
                 div {
-                    label for="day" { "Day (UTC)" }
+                    label for="day" { "Day" @if self.zone == 0 { " (UTC)" } }
                     input id="day" name="day" type="date" value=(self.day);
                 }
                 div {
@@ -187,12 +244,20 @@ impl ActivityView {
                 }
                 div class="actions" { button class="plain" { "Show" } }
             }
+            }
         }
+    }
+
+    /// Returns the clients to choose from, as far as they fit.
+    fn names(&self, chosen: &str) -> Fitted {
+        Room::of(NAME_BYTES).fit(&self.names, MAX_NAMES, |name| {
+            html! { option value=(name) selected[name == chosen] { (name_of(name)) } }
+        })
     }
 
     /// Returns the address of the calls that come after those of the page, if it shows the latest.
     fn live(&self) -> Option<String> {
-        let today = day_of_instant(instant(self.now));
+        let today = day_of_instant(Instant(instant(self.now).0.saturating_add(self.zone)));
         let is_latest = self.before.is_none() && self.day == today;
         let after = self
             .calls
@@ -219,10 +284,9 @@ impl ActivityView {
         )
     }
 
-    fn paging(&self) -> Markup {
-        let shown = self.calls.len();
-        let last = self.calls.last().map(|call| call.first.as_str());
-        let last = last.filter(|_| shown == CALLS_OF_PAGE);
+    fn paging(&self, shown: usize) -> Markup {
+        let last = self.calls.get(shown.saturating_sub(1)).map(|call| call.first.as_str());
+        let last = last.filter(|_| shown == CALLS_OF_PAGE || shown < self.calls.len());
         let begin = Instant::parse(&self.day);
         let earlier =
             begin.map(|begin| day_of_instant(Instant(begin.0 - self.days * MICROS_A_DAY)));
@@ -244,7 +308,7 @@ impl ActivityView {
 
     /// Returns the address of the plan that takes back the day of the page, if it is one day.
     fn undo_of_day(&self) -> Option<String> {
-        let begin = Instant::parse(&self.day).filter(|_| self.days == 1)?;
+        let begin = begin_of(&self.day, self.zone).filter(|_| self.days == 1)?;
         let end = Instant(begin.0.saturating_add(MICROS_A_DAY)).to_rfc3339();
         let client = self.filter.client.as_deref().map(encode_component);
         let client = client.map(|client| format!("&client={client}")).unwrap_or_default();
@@ -254,6 +318,7 @@ impl ActivityView {
 
     fn undo(&self) -> Markup {
         let client = self.filter.client.as_deref().unwrap_or_default();
+        let since = begin_of(&self.day, self.zone).map(input_value).unwrap_or_default();
         html! {
             section class="card" aria-labelledby="take-back" {
                 h2 id="take-back" { "Take back" }
@@ -265,8 +330,8 @@ impl ActivityView {
                     p class="links" {
                         a href=(day) {
                             "Plan to take back what "
-                            @if client.is_empty() { "everybody" } @else { (shown_start(client, 60)) }
-                            " changed on " (self.day)
+                            @if client.is_empty() { "everybody" } @else { (name_of(client)) }
+                            " changed on " (shown_day(&self.day))
                         }
                     }
                 }
@@ -275,15 +340,11 @@ impl ActivityView {
                         label for="undo-client" { "Changes of" }
                         select id="undo-client" name="client" {
                             option value="" { "everybody" }
-                            @for name in &self.names {
-                                option value=(name) selected[name == client] {
-                                    (shown_start(name, 60))
-                                }
-                            }
+                            (self.names(client))
                         }
                     }
                     div {
-                        (time_input("since", "Since", &format!("{}T00:00", self.day), Required::Yes))
+                        (time_input("since", "Since", &since, Required::Yes))
                     }
                     div { (time_input("until", "Before (optional)", "", Required::No)) }
                     div class="actions" { button class="plain" { "Show the plan" } }

@@ -6,7 +6,6 @@ use std::time::{Duration, UNIX_EPOCH};
 use axum::body::Body;
 use http::Response;
 use maud::{Markup, html};
-use serde_json::json;
 use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::authority::{ImportClaim, RecordsClaim};
@@ -19,14 +18,17 @@ use stile_store::state::{StateError, TokenKind, TokenRecord};
 
 use super::access_rows::{grants, is_own, rights_in_words};
 use super::access_view::KEPT_FIELD;
-use super::consent_page::{DURATIONS, PROPOSED_DURATION};
+use super::consent_page::{DURATIONS, SHOW};
 use super::frame::{
     ACCESS_PATH, CONNECT_PATH, GRANT_PATH, MAKE_IMPORT_TOKEN_PATH, MAKE_TOKEN_PATH,
 };
+use super::room::Room;
 use super::signed_in::{self, Outcome, PageError, Visit};
-use super::times::minute;
+use super::times::{instant, moment};
+use super::token_made::{self, duration_select, in_a_row, life, made, provided};
 use crate::auth::{MintRequest, MintedToken};
 use crate::http::metadata::MCP_PATH;
+use crate::sign_in::record_access::OwnedRecords;
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
 
@@ -42,6 +44,12 @@ const VERBS: [(Verb, &str); 3] = [
     (Verb::Write, "read and change"),
     (Verb::Append, "add lines, without reading"),
 ];
+/// The bytes of the folders of a form.
+const FOLDER_BYTES: usize = 9_000;
+/// What a form says of files if a token sees records alone.
+const NO_FILES: &str = "nothing";
+/// The bytes of the choices about records.
+const RECORD_BYTES: usize = 24_000;
 /// The duration of a token that ends when the one in whose place it stands would.
 const UNTIL_ITS_END: &str = "end";
 const WIDER: &str =
@@ -63,7 +71,7 @@ struct Replaced {
     token: TokenRecord,
     scopes: Scopes,
     /// What it may do, as the rest of a sentence that begins with the client.
-    said: String,
+    said: Markup,
 }
 
 impl Replaced {
@@ -103,7 +111,7 @@ fn replaced(visit: &Visit<'_>) -> Result<Option<Replaced>, PageError> {
     let gone = PageError::Absent("There is no such token, or it has ended.");
     let token = found.ok_or(gone)?;
     let scopes = Scopes::from_claim(&token.scopes);
-    let said = rights_in_words(&scopes, &token.records_claim(), &grants(visit)?).join(", ");
+    let said = in_a_row(&rights_in_words(&scopes, &token.records_claim(), &grants(visit)?));
     Ok(Some(Replaced { token, scopes, said }))
 }
 
@@ -112,6 +120,17 @@ pub fn make_token(server: &AuthorizationServer, request: &WebRequest) -> Respons
     signed_in::change(server, request, PAGE, |visit| {
         visit.owner_space()?;
         let replaced = replaced(visit)?;
+        let records = visit.records().filter(|_| replaced.is_none());
+        let adds_more = records
+            .as_ref()
+            .is_some_and(|records| token_made::choices(visit, records).adds_more(visit.parameters));
+        if visit.text("do") == SHOW || adds_more {
+            return Ok(Outcome::Page(markup(visit, replaced.as_ref())));
+        }
+        if let Some((order, minted)) = with_records(visit, records.as_ref())? {
+            let said = rights_in_words(&order.scopes, &order.records, &grants(visit)?);
+            return Ok(Outcome::Page(made(visit, &order, &minted, &said)));
+        }
         let order = order(visit, replaced.as_ref())?;
         // The end of the old token was compared at this time.
         let now = UNIX_EPOCH + Duration::from_secs(visit.now.unsigned_abs());
@@ -123,9 +142,34 @@ pub fn make_token(server: &AuthorizationServer, request: &WebRequest) -> Respons
                 Err(error) => return Err(error.into()),
             }
         }
-        let said = rights_in_words(&order.scopes, &order.records, &grants(visit)?).join(", ");
+        let said = rights_in_words(&order.scopes, &order.records, &grants(visit)?);
         Ok(Outcome::Page(made(visit, &order, &minted, &said)))
     })
+}
+
+/// Makes a grant on records and a token for it, if the form of a token chooses records.
+fn with_records(
+    visit: &Visit<'_>,
+    records: Option<&OwnedRecords>,
+) -> Result<Option<(MintRequest, MintedToken)>, PageError> {
+    let Some(records) = records else { return Ok(None) };
+    let chosen = token_made::choices(visit, records).chosen(visit.parameters);
+    let chosen = chosen.map_err(|error| PageError::Refused(error.to_string()))?;
+    if chosen.is_empty() {
+        return Ok(None);
+    }
+    let scopes = match visit.text("verb") {
+        NO_FILES => Scopes::none(),
+        _ => scopes(visit)?,
+    };
+    token_made::grant(visit, records, (name_of_client(visit)?, scopes)).map(Some)
+}
+
+/// Reads the name of the client that a token is for.
+fn name_of_client<'a>(visit: &Visit<'a>) -> Result<&'a str, PageError> {
+    let name = visit.text("name").trim();
+    let why = "A token needs the name of the client that it is for.";
+    Some(name).filter(|name| !name.is_empty()).ok_or_else(|| PageError::Refused(why.to_owned()))
 }
 
 /// Makes a token that imports into one stream of the person's records for an hour, and shows it
@@ -158,12 +202,7 @@ pub fn make_import_token(server: &AuthorizationServer, request: &WebRequest) -> 
 /// Reads what the form orders. What it leaves out is the least. A token in the place of another
 /// one is for the same user, says the same about records, and is never more.
 fn order(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Result<MintRequest, PageError> {
-    let name = visit.text("name").trim();
-    if name.is_empty() {
-        let why = "A token needs the name of the client that it is for.";
-        return Err(PageError::Refused(why.to_owned()));
-    }
-    let client = Some(name.to_owned());
+    let client = Some(name_of_client(visit)?.to_owned());
     let Some(old) = replaced else {
         let (subject, records) = (visit.session.subject.clone(), RecordsClaim::None);
         return Ok(MintRequest {
@@ -185,6 +224,10 @@ fn order(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Result<MintRequest, 
 
 /// Reads what a form allows: a verb in a folder, and a path that stays shut.
 fn scopes(visit: &Visit<'_>) -> Result<Scopes, PageError> {
+    if visit.text("verb") == NO_FILES {
+        let why = "A token that may do nothing with files needs some records. No token was made.";
+        return Err(PageError::Refused(why.to_owned()));
+    }
     let (verb, folder) = right(visit);
     let allowed = scope(&format!("{}:{}/", verb.word(), folder.trim_end_matches('/')))?;
     Ok([allowed].into_iter().chain(never(visit)?).collect())
@@ -232,20 +275,6 @@ fn never(visit: &Visit<'_>) -> Result<Option<Scope>, PageError> {
 
 fn scope(text: &str) -> Result<Scope, PageError> {
     Scope::parse_raw(text).map_err(|error| PageError::Refused(format!("`{text}`: {error}")))
-}
-
-/// Returns how long the form wants a token to be valid. A value that is not on the page is a day.
-pub(super) fn life(visit: &Visit<'_>) -> Duration {
-    let wanted = visit.parameters.get("duration").unwrap_or(PROPOSED_DURATION);
-    let seconds = DURATIONS.iter().find(|(value, ..)| *value == wanted).map_or(86_400, |it| it.2);
-    provided(visit, Duration::from_secs(seconds.unsigned_abs()))
-}
-
-/// Returns how long a token is valid at most. Who has left the provider keeps no token beyond what
-/// the provider would give.
-fn provided(visit: &Visit<'_>, life: Duration) -> Duration {
-    let is_provided = visit.server.methods.provider.is_some();
-    if is_provided { life.min(visit.server.settings.access_life) } else { life }
 }
 
 fn markup(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
@@ -332,8 +361,8 @@ fn made_for_import(visit: &Visit<'_>, import: &ImportClaim, minted: &MintedToken
         h1 { "The token is made" }
         p class="warning" role="status" {
             "This page shows the token once. It imports into " bdi { (import.stream.as_str()) }
-            " of " bdi { (import.connection.as_str()) } " until " (minute(minted.expires))
-            " UTC, and may do nothing else."
+            " of " bdi { (import.connection.as_str()) } " until "
+            (moment(visit.now, instant(minted.expires))) ", and may do nothing else."
         }
         label for="made-token" { "The token" }
         textarea id="made-token" readonly rows="4" { (minted.token) }
@@ -402,10 +431,24 @@ fn rights_fields(visit: &Visit<'_>, prefix: &str, old: Option<&Replaced>) -> Mar
     let folder = first.map_or(folder, |first| first.path().as_str());
     let folders = folders(visit, old);
     let is_offered = |verb: Verb| old.is_none_or(|old| folders.iter().any(|it| old.has(verb, it)));
+    // The form of a command is about files alone.
+    let can_be_without = prefix.is_empty() && old.is_none() && visit.records().is_some();
+    let verb = if verb.is_empty() { Verb::Read.word() } else { verb };
+    let mut room = Room::of(FOLDER_BYTES);
+    let options = room.fit(&folders, MAX_FOLDERS, |known| {
+        html! {
+            option value=(known) selected[known == folder] {
+                @if known == "/" { "all files" } @else { (shown_start(known, 80)) }
+            }
+        }
+    });
     html! {
         div {
             label for={ (prefix) "verb" } { "It may" }
             select id={ (prefix) "verb" } name="verb" {
+                @if can_be_without {
+                    option value=(NO_FILES) selected[verb == NO_FILES] { "do nothing with files" }
+                }
                 @for (known, words) in VERBS {
                     @if is_offered(known) {
                         option value=(known.word()) selected[known.word() == verb] { (words) }
@@ -416,11 +459,7 @@ fn rights_fields(visit: &Visit<'_>, prefix: &str, old: Option<&Replaced>) -> Mar
         div {
             label for={ (prefix) "folder" } { "In" }
             select id={ (prefix) "folder" } name="folder" {
-                @for known in &folders {
-                    option value=(known) selected[known == folder] {
-                        @if known == "/" { "all files" } @else { (shown_start(known, 80)) }
-                    }
-                }
+                (options)
             }
         }
         div {
@@ -475,7 +514,11 @@ fn narrowed_elsewhere(visit: &Visit<'_>, old: &Replaced) -> Markup {
 
 fn token_form(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
     let token = replaced.map(|old| &old.token);
-    let name = token.map_or("", |token| token.client.as_deref().unwrap_or(&token.subject));
+    let name =
+        token.map_or(visit.text("name"), |token| token.client.as_deref().unwrap_or(&token.subject));
+    let records = visit.records().filter(|_| replaced.is_none());
+    let choices = records.as_ref().map(|records| token_made::choices(visit, records));
+    let choices = choices.filter(|choices| !choices.is_empty());
     html! {
         @if let Some(old) = replaced {
             p class="notice" {
@@ -485,23 +528,34 @@ fn token_form(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
                  old one is revoked in the same step, so give the new one to the client."
             }
         }
-        form class="filter" method="post" action=(MAKE_TOKEN_PATH) {
+        form method="post" action=(MAKE_TOKEN_PATH) data-follow[choices.is_some()] {
             (visit.csrf_field())
             @if let Some(token) = token {
                 input type="hidden" name="replaces" value=(token.jti);
             }
-            div {
-                label for="name" { "Name of the client" }
-                input id="name" name="name" required maxlength="200" autocomplete="off"
-                    value=(name);
+            div class="filter" {
+                div {
+                    label for="name" { "Name of the client" }
+                    input id="name" name="name" required maxlength="200" autocomplete="off"
+                        value=(name);
+                }
+                (rights_fields(visit, "", replaced))
+                div { (duration_field(visit, replaced)) }
             }
-            (rights_fields(visit, "", replaced))
-            (duration_field(visit, replaced))
+            @if let Some(choices) = &choices {
+                h3 { "Records that it may see (optional)" }
+                (choices.form(Some(visit.parameters)).markup(RECORD_BYTES))
+            }
             @if let Some(old) = replaced { (kept_fields(old)) }
             div class="actions" {
-                button {
+                button name="do" value="make" {
                     @if replaced.is_some() { "Make the token, and revoke the old one" }
                     @else { "Make the token" }
+                }
+                @if choices.is_some() {
+                    button class="plain" name="do" value=(SHOW) formnovalidate {
+                        "Show what it will see"
+                    }
                 }
             }
         }
@@ -510,24 +564,18 @@ fn token_form(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
 
 /// Returns the field for the duration: of a token in the place of another one, up to its end.
 fn duration_field(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
-    let rest = replaced.map(|old| old.rest(visit.now).as_secs());
-    let fits = |seconds: i64| rest.is_none_or(|rest| seconds.unsigned_abs() < rest);
+    let Some(old) = replaced else { return duration_select(visit) };
+    let rest = old.rest(visit.now).as_secs();
     html! {
-        div {
-            label for="duration" { "For" }
-            select id="duration" name="duration" {
-                @if let Some(old) = replaced {
-                    option value=(UNTIL_ITS_END) selected {
-                        "as long as the old one, until " (minute(old.token.expires)) " UTC"
-                    }
-                }
-                @for (value, words, seconds) in DURATIONS {
-                    @if fits(seconds) {
-                        option value=(value)
-                            selected[replaced.is_none() && value == PROPOSED_DURATION] { (words) }
-                    }
-                }
+        label for="duration" { "For" }
+        select id="duration" name="duration" {
+            option value=(UNTIL_ITS_END) selected { "as long as the old one" }
+            @for (value, words, seconds) in DURATIONS {
+                @if seconds.unsigned_abs() < rest { option value=(value) { (words) } }
             }
+        }
+        p class="muted" {
+            "The old one ends " (moment(visit.now, instant(old.token.expires))) "."
         }
     }
 }
@@ -541,36 +589,6 @@ fn kept_fields(old: &Replaced) -> Markup {
                 span { "It may also " (sentence(scope)) }
             }
         }
-    }
-}
-
-/// Shows a new token, with the block that most clients take. `said` is what its client may do, as
-/// the rest of a sentence that begins with the client.
-pub(super) fn made(
-    visit: &Visit<'_>,
-    order: &MintRequest,
-    minted: &MintedToken,
-    said: &str,
-) -> Markup {
-    let block = json!({ "mcpServers": { "stile": {
-        "type": "http",
-        "url": format!("{}{MCP_PATH}", visit.origin),
-        "headers": { "Authorization": format!("Bearer {}", minted.token) },
-    } } });
-    let name = order.client.as_deref().unwrap_or_default();
-    html! {
-        h1 { "The token is made" }
-        p class="warning" role="status" {
-            "This page shows the token once. Copy it now, and give it to nobody but the client."
-        }
-        p {
-            bdi { (shown_start(name, 80)) } " " (said) ", until " (minute(minted.expires)) " UTC."
-        }
-        label for="made-token" { "The token" }
-        textarea id="made-token" readonly rows="4" { (minted.token) }
-        label for="made-block" { "Or the block for the client's settings" }
-        textarea id="made-block" readonly rows="12" { (format!("{block:#}")) }
-        p { a href=(ACCESS_PATH) { "Who may do what" } }
     }
 }
 

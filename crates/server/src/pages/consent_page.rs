@@ -9,10 +9,11 @@ use maud::{Markup, html};
 use stile_domain::scope::Scope;
 use stile_domain::sign_in::asked_access::sentence;
 use stile_domain::sign_in::redirect_uri::{RedirectKind, RedirectUri};
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::{shown, shown_start};
 
 use super::access_form::AccessForm;
 use super::frame::PageFrame;
+use super::record_form::RecordForm;
 
 /// How long an approval may last: the value in the form, the words, and the seconds.
 pub const DURATIONS: [(&str, &str, i64); 5] = [
@@ -24,6 +25,9 @@ pub const DURATIONS: [(&str, &str, i64); 5] = [
 ];
 /// The duration that the page proposes.
 pub const PROPOSED_DURATION: &str = "90d";
+
+/// The bytes of the choices about records, beside those about files.
+pub(super) const RECORD_BYTES: usize = 28_000;
 
 /// The decision that only shows what the choices open.
 pub const SHOW: &str = "show";
@@ -48,8 +52,14 @@ pub struct ConsentView<'a> {
     pub files: AccessForm<'a>,
     /// What the client may do now.
     pub before: Vec<Scope>,
-    /// The part about records.
-    pub records: Option<Markup>,
+    /// The choices about records; `None` if there are none to choose.
+    pub records: Option<RecordForm>,
+    /// Whether the client asks for records by name.
+    pub asks_for_records: bool,
+    /// What the client says that it wants the records for.
+    pub purpose: Option<&'a str>,
+    /// Whether one token is all that the client gets.
+    pub is_single_use: bool,
 }
 
 impl ConsentView<'_> {
@@ -121,8 +131,20 @@ impl ConsentView<'_> {
             }
             @if let Some(records) = &self.records {
                 section class="card" aria-labelledby="records" {
-                    h2 id="records" { "It asks to:" }
-                    (records)
+                    h2 id="records" {
+                        @if self.asks_for_records { "It asks to see records:" }
+                        @else { "Your records" }
+                    }
+                    @if !self.asks_for_records {
+                        p class="muted" {
+                            "It did not ask for records, and sees none unless you add some."
+                        }
+                    }
+                    (records.markup(RECORD_BYTES))
+                    @if let Some(purpose) = self.purpose {
+                        p { "It says that this is for: " (shown(purpose)) }
+                    }
+                    @if self.is_single_use { p { "It gets one token, and no other after that." } }
                 }
             }
         }

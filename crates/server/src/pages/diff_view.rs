@@ -9,9 +9,11 @@ use super::signed_in::Visit;
 
 /// The most lines of a difference that a page shows.
 const MAX_LINES: usize = 400;
-/// The most characters of a line of a difference, and of all of them.
+/// The most characters of a line of a difference.
 const MAX_LINE: usize = 400;
-const MAX_DIFF: usize = 24_000;
+
+/// What the row around a line takes, in bytes.
+const ROW_FRAME: usize = 20;
 
 /// How a difference is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,18 +64,20 @@ enum LineKind {
 
 type Line = (LineKind, String);
 
-/// Shows a difference as `diff -u` has it.
-pub(super) fn difference(text: &str, form: DiffForm) -> Markup {
-    let mut room = MAX_DIFF;
+/// Shows a difference as `diff -u` has it, in at most `bytes`.
+pub(super) fn difference(text: &str, form: DiffForm, bytes: usize) -> Markup {
+    // Side by side, a line that stayed is shown twice.
+    let copies = if form == DiffForm::Beside { 2 } else { 1 };
+    let mut room = bytes / copies;
     // The first two lines name the versions, which the heading does.
     let lines: Vec<Line> = text
         .lines()
         .skip(2)
         .take(MAX_LINES)
         .map_while(|line| {
-            let (kind, shown) = shown_line(line);
-            room = room.checked_sub(shown.len())?;
-            Some((kind, shown))
+            let line = shown_line(line);
+            room = room.checked_sub(shown(&line).0.len() + ROW_FRAME)?;
+            Some(line)
         })
         .collect();
     let all = text.lines().skip(2).count();
@@ -156,14 +160,18 @@ mod tests {
             "--- then\n+++ now\n@@ -1 +1 @@\n-<b>\u{202e}old\n+new\n{}",
             " same\n".repeat(MAX_LINES)
         );
-        let shown = difference(&text, DiffForm::Inline).into_string();
+        let shown = difference(&text, DiffForm::Inline, 40_000).into_string();
         assert!(shown.contains("<del>-&lt;b&gt;\\u{202e}old</del><ins>+new</ins>"), "{shown}");
         assert!(shown.contains("And 3 more lines."), "{shown}");
-        assert!(shown.len() < 2 * MAX_DIFF, "{}", shown.len());
+        let markup = format!("--- a\n+++ b\n{}", "-<<<<<<<<<<\n <<<<<<<<<<\n".repeat(500));
+        for form in [DiffForm::Inline, DiffForm::Beside] {
+            let shown = difference(&markup, form, 9_000).into_string();
+            assert!(shown.len() < 9_500 && shown.contains("more lines."), "{}", shown.len());
+        }
         let line = format!("a\nb\n+{}\n", "x".repeat(100_000));
         for form in [DiffForm::Inline, DiffForm::Beside] {
-            let long = difference(&line, form).into_string();
-            assert!(long.len() < 1000, "{}", long.len());
+            let long = difference(&line, form, 9_000).into_string();
+            assert!(long.len() < 1200, "{}", long.len());
         }
     }
 

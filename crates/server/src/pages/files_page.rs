@@ -5,22 +5,25 @@ use std::time::Duration;
 
 use axum::body::Body;
 use http::Response;
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
-use stile_domain::history::past_change::PastChange;
+use stile_domain::audit::told_name;
+use stile_domain::history::past_change::{Author, PastChange};
 use stile_domain::history::undo_plan::PathNow;
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::instant::Instant;
+use stile_domain::tool_name::Spelling;
 use stile_domain::unseen::{shown, shown_start};
 use stile_store::history::ChangeQuery;
 use tokio::runtime::Handle;
 
 use super::diff_view::{DiffForm, difference};
 use super::frame::{CALL_PATH, FILE_PATH, FILES_PATH, UNDO_PATH};
+use super::room::Room;
 use super::signed_in::{self, Outcome, PageError, Visit};
-use super::times::{ago, when};
+use super::times::when;
 use crate::owner_files::undo::RESTORE;
 use crate::owner_files::{OwnerFiles, Restoration};
 use crate::sign_in::settings::AuthorizationServer;
@@ -30,12 +33,26 @@ use crate::sign_in::web_request::WebRequest;
 const ENTRIES_OF_PAGE: usize = 100;
 /// The most changes that the top folder names.
 const RECENT: usize = 8;
-/// The most changes of a file, or of a folder, that a page shows.
-const MAX_CHANGES: usize = 60;
+/// The bytes of the last changes, of the way to a folder, of odd names, of the changes of a file,
+/// and of its difference.
+const RECENT_BYTES: usize = 10_000;
+const WAY_BYTES: usize = 5_000;
+const ODD_BYTES: usize = 6_000;
+const CHANGE_BYTES: usize = 22_000;
+const DIFFERENCE_BYTES: usize = 22_000;
+/// The most names that cannot be read.
+const MAX_ODD: usize = 50;
+/// The most changes of a file that are read.
+const MAX_CHANGES: usize = 1000;
+/// The most changes of a file that a page shows.
+const CHANGES_OF_PAGE: usize = 60;
 /// How long a page looks for the smallest difference.
 pub(super) const DIFF_TIME: Duration = Duration::from_millis(250);
 /// The most characters of a path that a page shows.
 pub(super) const MAX_PATH: usize = 160;
+const NO_FOLDER: &str = "There is no such folder, or the server cannot read it.";
+const NOT_RESTORED: &str = "The version was not given back: the file changed meanwhile, or the \
+                            server cannot write there. Load its page again to see what is true now.";
 const NO_HISTORY: &str = "This server keeps no old versions, so this page has nothing to show.";
 
 /// What the page says after a form: the word in the address and the sentence.
@@ -53,7 +70,8 @@ pub fn show_folder(server: &AuthorizationServer, request: &WebRequest) -> Respon
             members.insert("cursor".to_owned(), json!(cursor));
         }
         let listed = Handle::current().block_on(files.call("file.list", arguments));
-        let listed = listed.map_err(PageError::Refused)?;
+        // The tool's own words are for agents.
+        let listed = listed.map_err(|_| PageError::Absent(NO_FOLDER))?;
         let recent = match folder.is_root() {
             true => {
                 let query = ChangeQuery { limit: Some(RECENT), ..ChangeQuery::default() };
@@ -61,7 +79,15 @@ pub fn show_folder(server: &AuthorizationServer, request: &WebRequest) -> Respon
             }
             false => Vec::new(),
         };
-        Ok(folder_markup(visit, &folder, &listed, &recent))
+        let odd = match listed.get("unnameable").and_then(Value::as_u64) {
+            None | Some(0) => Vec::new(),
+            Some(_) => {
+                let names = files.tools.odd_names(&files.caller, &folder, MAX_ODD + 1);
+                let names = Handle::current().block_on(names);
+                names.map_err(|error| PageError::Refused(error.message(Spelling::Dotted)))?
+            }
+        };
+        Ok(folder_markup(visit, &folder, &listed, &recent, &odd))
     })
 }
 
@@ -118,7 +144,7 @@ pub fn restore(server: &AuthorizationServer, request: &WebRequest) -> Response<B
         }
         if restoration != Restoration::Needless {
             let restored = runtime.block_on(files.restore(&path, &version, replaced));
-            restored.map_err(PageError::Refused)?;
+            restored.map_err(|_| PageError::Refused(NOT_RESTORED.to_owned()))?;
         }
         let path = encode_component(path.as_str());
         Ok(Outcome::Redirect(format!("{FILE_PATH}?path={path}&done={}", RESTORED.0)))
@@ -173,20 +199,31 @@ fn way(path: &SpacePath) -> Markup {
             (here.clone(), part)
         })
         .collect();
+    // The last parts matter most, and a deep path has many.
     let last = parts.len();
+    let mut room = WAY_BYTES;
+    let mut shown: Vec<String> = Vec::new();
+    for (at, (folder, name)) in parts.iter().enumerate().rev() {
+        let part = html! {
+            " / "
+            @if at + 1 == last { span aria-current="page" { bdi { (shown_start(name, 80)) } } }
+            @else {
+                a href={ (FILES_PATH) "?path=" (encode_component(folder.as_str())) } {
+                    bdi { (shown_start(name, 80)) }
+                }
+            }
+        };
+        let Some(left) = room.checked_sub(part.0.len()) else {
+            shown.push(" / …".to_owned());
+            break;
+        };
+        room = left;
+        shown.push(part.0);
+    }
     html! {
         nav class="way" aria-label="The way here" {
             a href=(FILES_PATH) { "All files" }
-            @for (at, (folder, name)) in parts.iter().enumerate() {
-                " / "
-                @if at + 1 == last {
-                    span aria-current="page" { bdi { (shown_start(name, MAX_PATH)) } }
-                } @else {
-                    a href={ (FILES_PATH) "?path=" (encode_component(folder.as_str())) } {
-                        bdi { (shown_start(name, MAX_PATH)) }
-                    }
-                }
-            }
+            @for part in shown.iter().rev() { (PreEscaped(part)) }
         }
     }
 }
@@ -196,36 +233,78 @@ fn folder_markup(
     folder: &SpacePath,
     listed: &Value,
     recent: &[PastChange],
+    odd: &[String],
 ) -> Markup {
     let entries = listed["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
     // The tool lists more at a time than a page shows.
     let skipped = visit.text("skip").parse().unwrap_or(0_usize).min(entries.len());
     let rest = entries.get(skipped..).unwrap_or_default();
-    let entries = rest.get(..ENTRIES_OF_PAGE).unwrap_or(rest);
+    let mut room = Room::of_page();
+    let recent = room.part(RECENT_BYTES).fit(recent, RECENT, |it| recent_change(visit, it));
+    let odd = odd_names(odd, room.part(ODD_BYTES));
+    let entries = room.fit(rest, ENTRIES_OF_PAGE, |entry| entry_row(visit, entry));
     let here = format!("{FILES_PATH}?path={}", encode_component(folder.as_str()));
     let cursor = |name: &str| format!("&cursor={}", encode_component(name));
-    let next = match (rest.len() > entries.len(), listed["next_cursor"].as_str()) {
+    let more = listed["next_cursor"].as_str().is_some();
+    let next = match (rest.len() > entries.shown, listed["next_cursor"].as_str()) {
         (true, _) => {
             let of_page = visit.parameters.get("cursor").map(cursor).unwrap_or_default();
-            Some(format!("{here}{of_page}&skip={}", skipped + entries.len()))
+            Some(format!("{here}{of_page}&skip={}", skipped + entries.shown))
         }
         (false, next) => next.map(|next| format!("{here}{}", cursor(next))),
     };
     html! {
         h1 { "Files" }
         (way(folder))
-        @if entries.is_empty() { p class="empty" { "There is nothing in this folder." } }
-        ul class="files" { @for entry in entries { (entry_row(visit, entry)) } }
-        @if let Some(next) = next {
-            nav class="paging" aria-label="More files" { a href=(next) { "More" } }
+        @if rest.is_empty() && odd.is_none() {
+            p class="empty" {
+                "There is nothing in this folder. What clients make here shows at once."
+            }
         }
-        @if !recent.is_empty() {
+        ul class="files" { (entries) }
+        @if let Some(next) = next {
+            nav class="paging" aria-label="More files" {
+                a href=(next) {
+                    @if more { "More" } @else { "And " (rest.len() - entries.shown) " more" }
+                }
+            }
+        }
+        @if let Some(odd) = odd { (odd) }
+        @if recent.shown > 0 {
             section aria-labelledby="recent" {
-                h2 id="recent" { "Changed last by agents" }
-                ul class="changes" { @for change in recent { (recent_change(visit, change)) } }
+                h2 id="recent" { "Changed last" }
+                ul class="changes" { (recent) }
             }
         }
     }
+}
+
+/// Names what no client can reach, with what can be done; `None` if there is nothing like that.
+fn odd_names(names: &[String], mut room: Room) -> Option<Markup> {
+    if names.is_empty() {
+        return None;
+    }
+    let shown = room.fit(names, MAX_ODD, |name| {
+        html! { li { code { bdi { (shown_start(name, MAX_PATH)) } } } }
+    });
+    Some(html! {
+        section class="warning" aria-labelledby="odd" {
+            h2 id="odd" { "Names that cannot be read" }
+            p {
+                "These names are not UTF-8, so no client can see or change what has them, and this \
+                 page cannot open it. To let clients reach it, rename it in your file manager or \
+                 with " code { "mv" } " in a terminal. Bytes that are no character are written as "
+                code { "\\x" } " and their number."
+            }
+            ul { (shown) }
+            (shown.and_more(names.len()))
+        }
+    })
+}
+
+/// Returns who made a change, as a sentence begins.
+pub(super) fn author(author: &Author) -> String {
+    shown_start(&told_name(author.name()), 80)
 }
 
 fn recent_change(visit: &Visit<'_>, change: &PastChange) -> Markup {
@@ -234,7 +313,7 @@ fn recent_change(visit: &Visit<'_>, change: &PastChange) -> Markup {
     html! {
         li {
             span class="said" {
-                bdi { (shown_start(change.author.name(), 80)) } " " (change.kind.word()) " "
+                bdi { (author(&change.author)) } " " (change.kind.word()) " "
                 a href={ (FILE_PATH) "?path=" (encode_component(path)) } {
                     bdi { (shown_start(path, MAX_PATH)) }
                 }
@@ -267,7 +346,7 @@ fn entry_row(visit: &Visit<'_>, entry: &Value) -> Markup {
                 @if let Some(count) = entry["entry_count"].as_u64() { (count) " entries" }
             }
             span class="muted" {
-                @if let Some(Instant(micros)) = changed { (ago(visit.now, micros / 1_000_000)) }
+                @if let Some(Instant(micros)) = changed { (when(visit.now, micros / 1_000_000)) }
             }
         }
     }
@@ -297,17 +376,26 @@ struct FileView<'a> {
 impl FileView<'_> {
     fn markup(&self) -> Markup {
         let name = self.path.components().next_back().unwrap_or("/");
+        let first = self.visit.first_row();
+        let rest = self.changes.iter().skip(first);
+        let changes =
+            Room::of(CHANGE_BYTES).fit(rest, CHANGES_OF_PAGE, |change| self.change(change));
+        let here = format!("{FILE_PATH}?path={}", encode_component(self.path.as_str()));
         html! {
             h1 { bdi { (shown_start(name, 80)) } }
             (way(self.path))
             @if self.done { p class="notice" role="status" { (RESTORED.1) } }
             h2 { "What changed it" }
             @if self.changes.is_empty() {
-                p class="empty" { "No agent changed this file, as far as the history goes back." }
+                p class="empty" {
+                    "No agent changed this file, as far as the history goes back, so there is no \
+                     earlier version."
+                }
             }
-            ul class="changes" { @for change in self.changes { (self.change(change)) } }
+            ul class="changes" { (changes) }
+            (changes.next_page((first, self.changes.len()), &here))
             @if self.changes.len() >= MAX_CHANGES {
-                p class="muted" { "The latest " (MAX_CHANGES) " changes are shown." }
+                p class="muted" { "The latest " (MAX_CHANGES) " changes are listed." }
             }
             @if let Some(compared) = &self.compared { (self.compared(compared)) }
         }
@@ -318,7 +406,7 @@ impl FileView<'_> {
         html! {
             li {
                 span class="said" {
-                    bdi { (shown_start(change.author.name(), 80)) } " "
+                    bdi { (author(&change.author)) } " "
                     @match &change.to {
                         Some(to) => {
                             "moved it to " code { (shown_start(to.as_str(), MAX_PATH)) }
@@ -371,7 +459,7 @@ impl FileView<'_> {
                 @match &compared.difference {
                     Ok(text) => {
                         (self.forms(&compared.version))
-                        (difference(text, self.form))
+                        (difference(text, self.form, DIFFERENCE_BYTES))
                     }
                     Err(why) => p { (shown(why)) },
                 }

@@ -1,8 +1,8 @@
 //! The frame, the style and the headers of every page.
 //!
 //! No page loads anything from elsewhere or shows inside of another page. The only scripts are this
-//! server's own: one for passkeys, and one that shows times in the reader's zone. Every page works
-//! without the second. A form goes to this server; only the consent page names one more
+//! server's own: one for passkeys, and one for the rest, such as times in the reader's zone. Every
+//! page works without the second. A form goes to this server; only the consent page names one more
 //! target, because browsers apply `form-action` to the redirect that follows.
 //!
 //! *Source*: Content Security Policy Level 3; RFC 9700, section 4.16.
@@ -61,6 +61,8 @@ pub const MAKE_TOKEN_PATH: &str = "/owner/connect/token";
 pub const MAKE_IMPORT_TOKEN_PATH: &str = "/owner/connect/import-token";
 /// The path of the page that makes a grant on records, and of its form.
 pub const GRANT_PATH: &str = "/owner/grant";
+/// The path of the page that shows what records there are.
+pub const RECORDS_PATH: &str = "/owner/records";
 /// The path of the page that imports a file, and of the form that sends one.
 pub const IMPORT_PATH: &str = "/owner/import";
 /// The path of how far an import is.
@@ -90,10 +92,11 @@ pub enum PagesOf {
 }
 
 /// The pages of the navigation.
-const PAGES: [(&str, &str, PagesOf); 7] = [
+const PAGES: [(&str, &str, PagesOf); 8] = [
     (ACCESS_PATH, "Clients", PagesOf::Person),
     (ACTIVITY_PATH, "Activity", PagesOf::Owner),
     (FILES_PATH, "Files", PagesOf::Owner),
+    (RECORDS_PATH, "Records", PagesOf::Owner),
     (CONNECT_PATH, "Connect", PagesOf::Owner),
     (IMPORT_PATH, "Import", PagesOf::Owner),
     (HEALTH_PATH, "Health", PagesOf::Owner),

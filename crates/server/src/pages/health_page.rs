@@ -5,21 +5,17 @@ use axum::body::Body;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use maud::{Markup, html};
-use stile_records::administration::DeclaredStream;
 
 use super::files_page::size;
-use super::frame::{BACKUP_PATH, BACKUP_PROGRESS_PATH, HEALTH_PATH, IMPORT_PATH};
+use super::frame::{BACKUP_PATH, BACKUP_PROGRESS_PATH, HEALTH_PATH, RECORDS_PATH};
 use super::signed_in::{self, Outcome, PageError, Visit};
-use super::times::{ago, instant, when};
-use crate::auth::signed_in_owner;
+use super::times::{ago, instant};
 use crate::checkup::{self, Finding, FindingGrade};
 use crate::owned_space::OwnedSpace;
 use crate::owner_backup::{BackupStage, EndedBackup, OtherBackupRuns, RunningBackup};
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
 
-/// The most streams of records that the page names.
-const MAX_STREAMS: usize = 100;
 /// The share of the history below which the room that is left is worth a look: one part of so many.
 const LITTLE_HISTORY: u64 = 10;
 
@@ -29,7 +25,7 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
         let space = visit.owner_space()?;
         // Before the findings, which say how old the last backup is.
         let stage = (!visit.session.is_one_of_people).then(|| space.backup.stage());
-        Ok(markup(visit, stage.as_ref(), &findings(visit, space), &streams(visit)?))
+        Ok(markup(visit, stage.as_ref(), &findings(visit, space)))
     })
 }
 
@@ -114,19 +110,7 @@ fn history(space: &OwnedSpace) -> Finding {
     }
 }
 
-fn streams(visit: &Visit<'_>) -> Result<Vec<DeclaredStream>, PageError> {
-    let Some(records) = visit.records() else { return Ok(Vec::new()) };
-    let owner = signed_in_owner(&visit.session.subject);
-    let streams = records.service.list_streams(&owner, visit.server.instant());
-    streams.map_err(|problem| PageError::logged(&problem))
-}
-
-fn markup(
-    visit: &Visit<'_>,
-    stage: Option<&BackupStage>,
-    findings: &[Finding],
-    streams: &[DeclaredStream],
-) -> Markup {
+fn markup(visit: &Visit<'_>, stage: Option<&BackupStage>, findings: &[Finding]) -> Markup {
     let bad = findings.iter().filter(|finding| finding.outcome != FindingGrade::Good).count();
     html! {
         h1 { "Health" }
@@ -142,13 +126,7 @@ fn markup(
         }
         @if let Some(stage) = stage { (backup(visit, stage)) }
         h2 { "Records" }
-        @if streams.is_empty() {
-            p class="empty" {
-                "There are no records. " a href=(IMPORT_PATH) { "Import a file" }
-            }
-        } @else {
-            (streams_table(visit, streams))
-        }
+        p { a href=(RECORDS_PATH) { "What records there are, and how the last imports went" } }
     }
 }
 
@@ -235,37 +213,6 @@ fn found(finding: &Finding) -> Markup {
             span {
                 strong { (finding.step) } ": " (finding.detail)
                 @if let Some(mend) = &finding.mend { span class="mend" { (mend) } }
-            }
-        }
-    }
-}
-
-fn streams_table(visit: &Visit<'_>, streams: &[DeclaredStream]) -> Markup {
-    html! {
-        div class="table" role="region" aria-label="Streams of records" tabindex="0" {
-            table {
-                thead {
-                    tr {
-                        th scope="col" { "Connection" }
-                        th scope="col" { "Stream" }
-                        th scope="col" { "Records" }
-                        th scope="col" { "Last import" }
-                    }
-                }
-                tbody {
-                    @for stream in streams.iter().take(MAX_STREAMS) {
-                        tr {
-                            td { (stream.connection) }
-                            td { (stream.stream) }
-                            td class="number" { (stream.records) }
-                            td {
-                                @if let Some(latest) = stream.latest {
-                                    (when(visit.now, latest.0 / 1_000_000))
-                                }
-                            }
-                        }
-                    }
-                }
             }
         }
     }

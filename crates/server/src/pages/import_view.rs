@@ -15,6 +15,7 @@ use super::frame::{
     CONNECT_PATH, FORGET_IMPORT_PATH, IMPORT_PATH, IMPORT_PROGRESS_PATH, STORE_IMPORT_PATH,
     csrf_field,
 };
+use super::room::Room;
 use super::times::when;
 use crate::owner_imports::uploads::{EndedImport, MAX_UPLOAD_BYTES, Previewed, Upload};
 use crate::owner_imports::words;
@@ -23,8 +24,9 @@ use crate::sign_in::record_sample::shown_record;
 /// The most lines of one kind that the page shows, and the most characters of one.
 const MAX_LINES: usize = 60;
 const MAX_LINE: usize = 300;
-/// The most fields of a row that a preview shows.
-const MAX_FIELDS: usize = 40;
+/// The bytes of the fields of a row that a preview shows, and of the lines of one kind.
+const ROW_BYTES: usize = 6_000;
+const LINE_BYTES: usize = 9_000;
 /// How dates can be spelled, and numbers: the value of the form and its words.
 const DATES: [(&str, &str); 3] =
     [("", "as the file shows"), ("day-first", "the day first"), ("month-first", "the month first")];
@@ -70,7 +72,7 @@ impl ImportView<'_> {
             @match &self.shown {
                 Shown::Nothing(now, ended) => {
                     (self.sending())
-                    (last_imports(*now, ended))
+                    (last_imports(*now, ended, &mut Room::of_page()))
                 }
                 Shown::Preview(upload, chosen, previewed) => {
                     (file(upload))
@@ -130,6 +132,7 @@ impl ImportView<'_> {
         previewed: &Result<(ImportTarget, Previewed), String>,
     ) -> Markup {
         html! {
+            (choices(chosen))
             @match previewed {
                 Err(why) => p class="warning" role="alert" { (said(why)) },
                 Ok((target, previewed)) => {
@@ -143,7 +146,6 @@ impl ImportView<'_> {
                     }
                 }
             }
-            (choices(chosen))
         }
     }
 
@@ -316,10 +318,7 @@ fn rows(rows: &[String]) -> Markup {
         h2 { "The first rows, as they will be stored" }
         @if parsed.is_empty() { p class="empty" { "There are no rows." } }
         @for row in &parsed {
-            (shown_record(row.iter().take(MAX_FIELDS)))
-            @if row.len() > MAX_FIELDS {
-                p class="muted" { "And " (row.len() - MAX_FIELDS) " more fields." }
-            }
+            (shown_record(row.iter(), ROW_BYTES))
         }
     }
 }
@@ -337,28 +336,32 @@ pub(super) fn progress_markup(progress: ImportProgress) -> Markup {
 }
 
 /// Shows the imports that have ended, each with what could not be stored.
-fn last_imports(now: i64, all: &[Arc<EndedImport>]) -> Markup {
+pub(super) fn last_imports(now: i64, all: &[Arc<EndedImport>], room: &mut Room) -> Markup {
+    let shown = room.fit(all, all.len(), |ended| {
+        html! {
+            div class="card" {
+                h3 {
+                    bdi { (shown_start(&ended.file, MAX_LINE)) } " into "
+                    bdi { (ended.target.stream.as_str()) } " of "
+                    bdi { (ended.target.connection.as_str()) }
+                }
+                p { (when(now, ended.at.0 / 1_000_000)) ": " (words::counts(&ended.report)) }
+                @if let Some(why) = &ended.error { p class="warning" { (said(why)) } }
+                @if !ended.bad.is_empty() {
+                    details {
+                        summary { "Rows that could not be stored" }
+                        (lines(&ended.bad))
+                    }
+                }
+            }
+        }
+    });
     html! {
         @if !all.is_empty() {
             section aria-labelledby="last" {
                 h2 id="last" { "The last imports on this page" }
-                @for ended in all {
-                    div class="card" {
-                        h3 {
-                            bdi { (shown_start(&ended.file, MAX_LINE)) } " into "
-                            bdi { (ended.target.stream.as_str()) } " of "
-                            bdi { (ended.target.connection.as_str()) }
-                        }
-                        p { (when(now, ended.at.0 / 1_000_000)) ": " (words::counts(&ended.report)) }
-                        @if let Some(why) = &ended.error { p class="warning" { (said(why)) } }
-                        @if !ended.bad.is_empty() {
-                            details {
-                                summary { "Rows that could not be stored" }
-                                (lines(&ended.bad))
-                            }
-                        }
-                    }
-                }
+                (shown)
+                (shown.and_more(all.len()))
             }
         }
     }
@@ -394,11 +397,10 @@ fn ended_import(upload: &Upload, ended: &EndedImport) -> Markup {
 }
 
 fn lines(all: &[String]) -> Markup {
+    let shown = Room::of(LINE_BYTES).fit(all, MAX_LINES, |line| html! { li { (said(line)) } });
     html! {
-        @if !all.is_empty() {
-            ul class="plan" { @for line in all.iter().take(MAX_LINES) { li { (said(line)) } } }
-        }
-        @if all.len() > MAX_LINES { p class="muted" { "And " (all.len() - MAX_LINES) " more." } }
+        @if !all.is_empty() { ul class="plan" { (shown) } }
+        (shown.and_more(all.len()))
     }
 }
 

@@ -3,31 +3,64 @@
 // shows when the page is loaded again.
 "use strict";
 const inWords = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+// A day has no zone.
+const dayInWords = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeZone: "UTC" });
 function showTimes(within) {
   for (const time of within.querySelectorAll("time[datetime]")) {
-    const exact = inWords.format(new Date(time.dateTime));
-    const beside = time.nextElementSibling;
-    if (beside && beside.className === "exact") beside.textContent = exact;
-    time.title = exact;
+    const at = new Date(time.dateTime);
+    if (time.className === "day") time.textContent = dayInWords.format(at);
+    else if (time.className === "exact") time.textContent = inWords.format(at);
+    else time.title = inWords.format(at);
+  }
+}
+
+// An input for a time has it in UTC and says so: here it has the reader's zone, and is sent in UTC.
+function takeLocalTimes(within) {
+  const minutes = (date) => date.toISOString().slice(0, 16);
+  for (const input of within.querySelectorAll("input[data-utc]")) {
+    if (input.value) {
+      const at = new Date(input.value + "Z");
+      input.value = minutes(new Date(at - at.getTimezoneOffset() * 60000));
+    }
+    for (const zone of input.labels[0].querySelectorAll(".zone")) zone.textContent = "(your time)";
+    input.form.addEventListener("formdata", ({ formData }) => {
+      const local = formData.get(input.name);
+      if (local) formData.set(input.name, minutes(new Date(local)));
+    });
   }
 }
 showTimes(document);
+takeLocalTimes(document);
 
-// An input for a time has it in UTC and says so: here it has the reader's zone, and is sent in UTC.
-for (const input of document.querySelectorAll("input[data-utc]")) {
-  const minutes = (date) => date.toISOString().slice(0, 16);
-  if (input.value) {
-    const at = new Date(input.value + "Z");
-    input.value = minutes(new Date(at - at.getTimezoneOffset() * 60000));
-  }
-  for (const zone of input.labels[0].querySelectorAll(".zone")) zone.textContent = "(your time)";
-  input.form.addEventListener("formdata", ({ formData }) => {
-    const local = formData.get(input.name);
-    if (local) formData.set(input.name, minutes(new Date(local)));
-  });
+// The days of a page begin when the reader's do. The server learns how many minutes that is apart
+// from UTC, and nothing else.
+const zone = `stile-zone=${-new Date().getTimezoneOffset()}`;
+if (!document.cookie.split("; ").includes(zone)) {
+  document.cookie = `${zone}; path=/owner; samesite=lax; max-age=31536000`;
+  if (document.querySelector("[data-days]") && document.cookie.includes(zone)) location.reload();
 }
 
 // What a form would do follows what its reader chooses. Without this script a button shows it.
+// A list that grows keeps the rows that are there, so that nothing typed in them is lost.
+function takeOver(page) {
+  const focused = document.activeElement?.id;
+  for (const list of document.querySelectorAll("[data-grows]")) {
+    const rows = page.getElementById(list.id)?.children ?? [];
+    for (const row of [...list.children]) if (!page.getElementById(row.id)) row.remove();
+    for (const row of [...rows]) {
+      if (document.getElementById(row.id)) continue;
+      list.append(row);
+      takeLocalTimes(row);
+    }
+  }
+  for (const part of document.querySelectorAll("[data-follows]")) {
+    const fresh = page.getElementById(part.id);
+    if (!fresh || fresh === part) continue;
+    part.innerHTML = fresh.innerHTML;
+    showTimes(part);
+  }
+  if (focused) document.getElementById(focused)?.focus();
+}
 for (const form of document.querySelectorAll("form[data-follow]")) {
   const show = form.querySelector("button[value=show]");
   let asked = 0;
@@ -37,13 +70,12 @@ for (const form of document.querySelectorAll("form[data-follow]")) {
     const body = new URLSearchParams(new FormData(form, show));
     const answer = await fetch(form.action, { method: "POST", body });
     if (!answer.ok || turn !== asked) return;
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    for (const part of document.querySelectorAll("[data-follows]")) {
-      const fresh = page.getElementById(part.id);
-      if (fresh) part.innerHTML = fresh.innerHTML;
-    }
+    takeOver(new DOMParser().parseFromString(await answer.text(), "text/html"));
   });
 }
+
+// On a narrow screen the navigation is one row that scrolls: the page that is shown is in sight.
+document.querySelector("nav [aria-current=page]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 const MOST_SHOWN = 300;
 const live = document.getElementById("live");

@@ -17,6 +17,11 @@ use crate::sign_in::record_access::OwnedRecords;
 use crate::sign_in::settings::{AuthorizationServer, Owners};
 use crate::sign_in::web_request::WebRequest;
 
+/// The cookie in which the script of the page says how many minutes its reader is ahead of UTC.
+const ZONE_COOKIE: &str = "stile-zone";
+/// The most minutes that a zone is ahead of UTC or behind it.
+const MAX_ZONE_MINUTES: i64 = 14 * 60;
+
 /// Why a page cannot be shown or changed.
 #[derive(Debug)]
 pub(super) enum PageError {
@@ -54,6 +59,9 @@ pub(super) struct Visit<'a> {
     pub(super) origin: &'a str,
     /// The time in UTC seconds.
     pub(super) now: i64,
+    /// How many minutes the clock of the reader is ahead of UTC, as the script of the page says; 0
+    /// without it.
+    pub(super) zone_minutes: i64,
     /// What the person has, where each person has a space.
     person: Option<Arc<Person>>,
 }
@@ -84,6 +92,11 @@ impl<'a> Visit<'a> {
     /// Returns a parameter, or an empty text.
     pub(super) fn text(&self, name: &str) -> &'a str {
         self.parameters.get(name).unwrap_or_default()
+    }
+
+    /// Returns the number of the first row of a list that goes on from another page.
+    pub(super) fn first_row(&self) -> usize {
+        self.text("from").parse().unwrap_or_default()
     }
 
     /// Returns the field that proves that a form is from this page.
@@ -190,7 +203,10 @@ fn visit<'a>(
         // The log has the reason if the space cannot be opened.
         Owners::Each(people) => people.of(&session.subject).ok(),
     };
-    Visit { server, session, parameters, origin: &request.origin, now: server.now(), person }
+    let zone = request.cookie(ZONE_COOKIE).and_then(|zone| zone.parse::<i64>().ok());
+    let zone_minutes = zone.filter(|zone| zone.abs() <= MAX_ZONE_MINUTES).unwrap_or_default();
+    let (origin, now) = (request.origin.as_str(), server.now());
+    Visit { server, session, parameters, origin, now, zone_minutes, person }
 }
 
 /// Refuses a form that is not from a page of the session.

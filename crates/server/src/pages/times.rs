@@ -15,18 +15,14 @@ pub(super) fn instant(seconds: i64) -> Instant {
     Instant(seconds.saturating_mul(1_000_000))
 }
 
-/// Formats UTC seconds since 1970 to the minute, as in `2026-01-31 09:05`.
-pub(super) fn minute(seconds: i64) -> String {
-    minute_of_instant(instant(seconds))
-}
-
 /// Formats an instant to the minute, in UTC.
-pub(super) fn minute_of_instant(instant: Instant) -> String {
+fn minute_of_instant(instant: Instant) -> String {
     let text = instant.to_rfc3339();
     text.get(..16).unwrap_or(&text).replace('T', " ")
 }
 
-/// Returns the day of an instant, as in `2026-01-31`, in UTC.
+/// Returns the day of an instant, as in `2026-01-31`, in UTC. It is for addresses and keys;
+/// [`shown_day`] shows one.
 pub(super) fn day_of_instant(instant: Instant) -> String {
     instant.to_rfc3339().get(..10).unwrap_or_default().to_owned()
 }
@@ -51,7 +47,7 @@ pub(super) fn distance(now: i64, at: i64) -> String {
 
 /// Shows how far a time lies from `now`, without the exact time.
 pub(super) fn ago(now: i64, at: i64) -> Markup {
-    let exact = format!("{} UTC", minute(at));
+    let exact = format!("{} UTC", minute_of_instant(instant(at)));
     html! {
         time datetime=(instant(at).to_rfc3339()) title=(exact) { (distance(now, at)) }
     }
@@ -59,7 +55,25 @@ pub(super) fn ago(now: i64, at: i64) -> Markup {
 
 /// Shows how far a time lies from `now`, and the exact time beside it.
 pub(super) fn when(now: i64, at: i64) -> Markup {
-    html! { (ago(now, at)) " " span class="exact" { (minute(at)) " UTC" } }
+    html! { (ago(now, at)) " " (exact(instant(at))) }
+}
+
+/// Shows a time within a sentence: the exact one, and in brackets how far it lies from `now`.
+pub(super) fn moment(now: i64, at: Instant) -> Markup {
+    html! { (exact(at)) " (" (ago(now, at.0.div_euclid(1_000_000))) ")" }
+}
+
+/// Shows the exact time. Every time of a page comes from here or from [`ago`], so that the script
+/// finds it and shows it in the zone of its reader.
+pub fn exact(at: Instant) -> Markup {
+    html! {
+        time class="exact" datetime=(at.to_rfc3339()) { (minute_of_instant(at)) " UTC" }
+    }
+}
+
+/// Shows a day as in `2026-01-31`, which the script shows as its reader writes days.
+pub(super) fn shown_day(day: &str) -> Markup {
+    html! { time class="day" datetime=(day) { (day) } }
 }
 
 /// Whether a form is sent without a time.
@@ -114,7 +128,8 @@ mod tests {
         assert_eq!(
             shown,
             "<time datetime=\"2026-01-31T09:05:00Z\" title=\"2026-01-31 09:05 UTC\">just \
-             now</time> <span class=\"exact\">2026-01-31 09:05 UTC</span>"
+             now</time> <time class=\"exact\" datetime=\"2026-01-31T09:05:00Z\">2026-01-31 09:05 \
+             UTC</time>"
         );
     }
 }

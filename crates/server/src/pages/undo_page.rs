@@ -6,6 +6,7 @@
 use axum::body::Body;
 use http::Response;
 use maud::{Markup, html};
+use stile_domain::audit::told_name;
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::ChangeNumber;
 use stile_domain::history::undo_plan::UndoStep;
@@ -17,8 +18,9 @@ use stile_store::history::ChangeQuery;
 use tokio::runtime::Handle;
 
 use super::frame::{ACTIVITY_PATH, FILE_PATH, UNDO_PATH};
+use super::room::Room;
 use super::signed_in::{self, Outcome, PageError, Visit};
-use super::times::minute_of_instant;
+use super::times::moment;
 use crate::owner_files::OwnerFiles;
 use crate::owner_files::undo::{self, MadeUndo, PlannedUndo, Shortfall, UNDO};
 use crate::sign_in::parameters::parse_time;
@@ -27,8 +29,11 @@ use crate::sign_in::web_request::WebRequest;
 
 /// The page in the navigation, and its title.
 const PAGE: (&str, &str) = (ACTIVITY_PATH, "Take back");
-/// The most steps, and the most files that stay, that a page names.
+/// The most steps, and the most files that stay, that a page names, if they fit.
 const MAX_NAMED: usize = 150;
+/// The bytes of what is not taken back, and of the files of one reason.
+const SHORTFALL_BYTES: usize = 22_000;
+const REASON_BYTES: usize = 6_000;
 /// The most characters of a path that a page shows.
 const MAX_PATH: usize = 160;
 const NO_HISTORY: &str = "This server keeps no old versions, so nothing can be taken back.";
@@ -58,7 +63,7 @@ pub fn carry_out(server: &AuthorizationServer, request: &WebRequest) -> Response
         let mut on_step = |_| ();
         let work = undo::carry_out(&files, planned, &mut on_step);
         let made = Handle::current().block_on(work);
-        Ok(Outcome::Page(done(planned, &made, files.call.number())))
+        Ok(Outcome::Page(done(planned, &made, files.call.number(), visit.now)))
     })
 }
 
@@ -108,20 +113,37 @@ impl AskedUndo {
     }
 
     /// Returns what shall be taken back, as the end of a sentence.
-    fn words(&self) -> String {
-        let who =
-            self.client.as_deref().map_or("everybody".to_owned(), |name| shown_start(name, 80));
-        match (self.call, self.since) {
-            (Some(call), _) => format!("what call {call} changed"),
-            (None, Some(since)) => {
-                let until =
-                    self.until.map(|until| format!(", before {} UTC", minute_of_instant(until)));
-                let since = minute_of_instant(since);
-                format!("what {who} changed since {since} UTC{}", until.unwrap_or_default())
+    fn words(&self, now: i64) -> Markup {
+        let who = self.client.as_deref().map_or("everybody".to_owned(), name_of);
+        html! {
+            @match (self.call, self.since) {
+                (Some(call), _) => { "what call " (call) " changed" }
+                (None, Some(since)) => {
+                    "what " bdi { (who) } " changed since " (moment(now, since))
+                    @if let Some(until) = self.until { ", before " (moment(now, until)) }
+                }
+                (None, None) => { "what " bdi { (who) } " changed" }
             }
-            (None, None) => format!("what {who} changed"),
         }
     }
+
+    /// Returns the address of the plan.
+    fn address(&self) -> String {
+        let time = |name: &str, time: Option<Instant>| {
+            let text = time.map(|time| encode_component(&time.to_rfc3339()));
+            text.map(|text| format!("&{name}={text}")).unwrap_or_default()
+        };
+        let call = self.call.map(|call| format!("&call={call}")).unwrap_or_default();
+        let client = self.client.as_deref().map(encode_component);
+        let client = client.map(|client| format!("&client={client}")).unwrap_or_default();
+        let times = time("since", self.since) + &time("until", self.until);
+        format!("{UNDO_PATH}?{}", (call + &client + &times).trim_start_matches('&'))
+    }
+}
+
+/// Returns the name of a client as a sentence has it.
+fn name_of(client: &str) -> String {
+    shown_start(&told_name(client), 80)
 }
 
 fn not_readable(what: &str) -> PageError {
@@ -147,14 +169,17 @@ impl PlanView<'_> {
     fn markup(&self) -> Markup {
         html! {
             h1 { "Take back" }
-            p { "This would take back " strong { (self.asked.words()) } "." }
+            p { "This would take back " strong { (self.asked.words(self.visit.now)) } "." }
             @if self.changed {
                 p class="warning" role="alert" {
                     "Something changed meanwhile, so nothing was done. This is the plan now."
                 }
             }
             @match self.planned {
-                None => p class="empty" { "There is no such change, so there is nothing to do." },
+                None => p class="empty" {
+                    "There is no such change, so there is nothing to do. Choose another time, or \
+                     another client."
+                },
                 Some(planned) => { (self.plan(planned)) }
             }
             p { a href=(ACTIVITY_PATH) { "Back to the activity" } }
@@ -163,20 +188,32 @@ impl PlanView<'_> {
 
     fn plan(&self, planned: &PlannedUndo) -> Markup {
         let steps = &planned.plan.steps;
+        let first = self.visit.first_row();
+        let mut room = Room::of_page();
+        let left = shortfalls(
+            &planned.shortfalls(),
+            "What will not be taken back",
+            (&mut room.part(SHORTFALL_BYTES), self.visit.now),
+        );
+        // The steps first, and then the folders that become empty.
+        let rows = steps.iter().map(PlanRow::Step);
+        let rows = rows.chain(planned.folders.iter().map(PlanRow::Folder));
+        let shown = room.fit(rows.skip(first), MAX_NAMED, |row| match row {
+            PlanRow::Step(step) => html! { li { (step_words(step)) } },
+            PlanRow::Folder(folder) => html! {
+                li { "Remove the folder " (path(folder)) ", if it is empty by then" }
+            },
+        });
+        let all = steps.len() + planned.folders.len();
         html! {
             @if steps.is_empty() {
                 p class="empty" { "Nothing is to be done." }
             } @else {
                 h2 { "What will be done" }
-                ul class="plan" {
-                    @for step in steps.iter().take(MAX_NAMED) { li { (step_words(step)) } }
-                    @for folder in &planned.folders {
-                        li { "Remove the folder " (path(folder)) ", if it is empty by then" }
-                    }
-                }
-                (more(steps.len()))
+                ul class="plan" { (shown) }
+                (shown.next_page((first, all), &self.asked.address()))
             }
-            (shortfalls(&planned.shortfalls(), "What will not be taken back"))
+            (left)
             @if !steps.is_empty() { (self.form(planned)) }
         }
     }
@@ -200,14 +237,14 @@ impl PlanView<'_> {
     }
 }
 
-fn steps(count: usize) -> String {
-    if count == 1 { "one step".to_owned() } else { format!("{count} steps") }
+/// One row of a plan.
+enum PlanRow<'a> {
+    Step(&'a UndoStep),
+    Folder(&'a SpacePath),
 }
 
-fn more(count: usize) -> Markup {
-    html! {
-        @if count > MAX_NAMED { p class="muted" { "And " (count - MAX_NAMED) " more." } }
-    }
+fn steps(count: usize) -> String {
+    if count == 1 { "one step".to_owned() } else { format!("{count} steps") }
 }
 
 fn path(path: &SpacePath) -> Markup {
@@ -239,13 +276,19 @@ fn step_words(step: &UndoStep) -> Markup {
 }
 
 /// Says what was done, and what was not.
-fn done(planned: &PlannedUndo, made: &MadeUndo<'_>, call: Option<ChangeNumber>) -> Markup {
+fn done(
+    planned: &PlannedUndo,
+    made: &MadeUndo<'_>,
+    call: Option<ChangeNumber>,
+    now: i64,
+) -> Markup {
+    let room = (&mut Room::of_page(), now);
     html! {
         h1 { "Taken back" }
         p class="notice" role="status" {
             (made.done()) " of " (steps(planned.plan.steps.len())) " done."
         }
-        (shortfalls(&made.shortfalls(), "What was not taken back"))
+        (shortfalls(&made.shortfalls(), "What was not taken back", room))
         @if let Some(call) = call {
             p { a href={ (UNDO_PATH) "?call=" (call) } { "Take this undo back" } }
         }
@@ -254,30 +297,29 @@ fn done(planned: &PlannedUndo, made: &MadeUndo<'_>, call: Option<ChangeNumber>) 
 }
 
 /// Names everything because of which an undo is not whole, under a heading.
-fn shortfalls(all: &[Shortfall<'_>], heading: &str) -> Markup {
+fn shortfalls(all: &[Shortfall<'_>], heading: &str, (room, now): (&mut Room, i64)) -> Markup {
+    let shown = room.fit(all, MAX_NAMED, |shortfall| {
+        html! { li class="bad" { (shortfall_words(shortfall, now)) } }
+    });
     html! {
         @if !all.is_empty() {
             h2 { (heading) }
-            ul class="plan" {
-                @for shortfall in all.iter().take(MAX_NAMED) {
-                    li class="bad" { (shortfall_words(shortfall)) }
-                }
-            }
-            (more(all.len()))
+            ul class="plan" { (shown) }
+            (shown.and_more(all.len()))
         }
     }
 }
 
-fn shortfall_words(shortfall: &Shortfall<'_>) -> Markup {
+fn shortfall_words(shortfall: &Shortfall<'_>, now: i64) -> Markup {
     match shortfall {
         Shortfall::Left(left) => html! { (file(&left.path)) ", which " (left.text()) },
         Shortfall::Failed(step, why) => html! {
             (path(step.path())) ": " (shown(&shown_start(why, 300)))
         },
         Shortfall::Unrecorded(gap) => html! {
-            (gap.changes) " changes by " bdi { (shown_start(&gap.client, 80)) } " between "
-            (minute_of_instant(gap.since)) " and " (minute_of_instant(gap.until))
-            " UTC are not in the history, which had no room for them: " (paths(&gap.paths))
+            (gap.changes) " changes by " bdi { (name_of(&gap.client)) } " between "
+            (moment(now, gap.since)) " and " (moment(now, gap.until))
+            " are not in the history, which had no room for them: " (paths(&gap.paths))
             @if !gap.names_all() { ", and maybe others" }
         },
         Shortfall::NotKept(files) => html! {
@@ -287,13 +329,13 @@ fn shortfall_words(shortfall: &Shortfall<'_>) -> Markup {
     }
 }
 
-/// Returns links to files, one after another.
+/// Returns links to files, one after another, as far as they fit.
 fn paths(files: &[SpacePath]) -> Markup {
+    let shown = Room::of(REASON_BYTES).fit(files.iter().enumerate(), MAX_NAMED, |(at, path)| {
+        html! { @if at > 0 { ", " } (file(path)) }
+    });
     html! {
-        @for (at, path) in files.iter().take(MAX_NAMED).enumerate() {
-            @if at > 0 { ", " }
-            (file(path))
-        }
-        @if files.len() > MAX_NAMED { ", and " (files.len() - MAX_NAMED) " more" }
+        (shown)
+        @if files.len() > shown.shown { ", and " (files.len() - shown.shown) " more" }
     }
 }

@@ -17,7 +17,8 @@ use super::access_request::AccessRequest;
 use super::authorize::{CONSENT_PATH, find, refused_here, take};
 use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::parameters::FormParameters;
-use super::record_access::MadeGrant;
+use super::record_access::{AskedRecords, MadeGrant, OwnedRecords, grant_of_streams};
+use super::record_choices::RecordChoices;
 use super::secret::RandomSecret;
 use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
@@ -58,8 +59,16 @@ pub fn decide(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
         );
     };
     let handle = form.get("request").unwrap_or_default();
-    if form.get("decision") == Some(SHOW) {
-        let Some(asked) = find(server, handle) else { return gone() };
+    let Some(asked) = find(server, handle) else { return gone() };
+    // Nobody allows records whose fields the page did not show, or a time that nobody can read.
+    let is_readable = match (form.get("decision"), records(server, &session)) {
+        (Some("approve"), Some(records)) => {
+            let choices = record_choices(server, &asked, &records);
+            !choices.adds_more(&form) && choices.chosen(&form).is_ok()
+        }
+        _ => true,
+    };
+    if form.get("decision") == Some(SHOW) || !is_readable {
         return page(server, &asked, (handle, &request.origin), &session, Some(&form));
     }
     let Some(asked) = take(server, handle) else { return gone() };
@@ -117,7 +126,22 @@ fn approve(
     Ok(code)
 }
 
-/// Makes the grant on records that the owner left of the request.
+/// Returns the records of which the owner may let clients see something.
+fn records(server: &AuthorizationServer, session: &BrowserSession) -> Option<OwnedRecords> {
+    let may_grant = session.administers() || session.is_one_of_people;
+    server.settings.owners.records_of(&session.subject).filter(|_| may_grant)
+}
+
+/// Returns the choices that the owner has about records.
+fn record_choices<'a>(
+    server: &AuthorizationServer,
+    asked: &AccessRequest,
+    records: &'a OwnedRecords,
+) -> RecordChoices<'a> {
+    RecordChoices::of_request(records, server.instant(), asked.records.as_ref())
+}
+
+/// Makes the grant on the records that the owner chose; `None` if there are none.
 fn approved_records(
     server: &AuthorizationServer,
     asked: &AccessRequest,
@@ -125,15 +149,26 @@ fn approved_records(
     form: &FormParameters,
     expires: i64,
 ) -> Result<Option<MadeGrant>, OAuthError> {
-    let Some(wanted) = &asked.records else { return Ok(None) };
-    let Some(records) = server.settings.owners.records_of(&session.subject) else {
-        return Ok(None);
-    };
+    let Some(records) = records(server, session) else { return Ok(None) };
+    let now = server.instant();
     let expires = RecordsInstant(expires.saturating_mul(1_000_000));
-    wanted.make_grant(&records, form, server.instant(), expires).map_err(|why| {
+    let made = || {
+        let choices = record_choices(server, asked, &records);
+        let streams = choices.chosen(form).map_err(|error| error.to_string())?;
+        if streams.is_empty() {
+            return Ok(None);
+        }
+        let mut request = match &asked.records {
+            Some(asked) => asked.request_of(streams, now)?,
+            None => grant_of_streams(&asked.client.id, streams, now)?,
+        };
+        request.expires = Some(request.expires.map_or(expires, |asked| asked.min(expires)));
+        records.grant(request, now).map(Some)
+    };
+    made().map_err(|why: String| {
         // The reason may name what exists here, which the client must not learn.
         tracing::warn!(target: "stile::sign_in", why, "a grant could not be made");
-        let why = "the records cannot be granted as asked; the owner finds the reason in the log";
+        let why = "the records cannot be granted as chosen; the owner finds the reason in the log";
         OAuthError::new(OAuthErrorCode::InvalidAuthorizationDetails, why)
     })
 }
@@ -189,8 +224,9 @@ fn page(
         }
     };
     let choices = choices(asked, &before, server, session);
-    let owned = server.settings.owners.records_of(&session.subject);
-    let records = asked.records.as_ref().zip(owned.as_ref());
+    let owned = records(server, session);
+    let of_records = owned.as_ref().map(|owned| record_choices(server, asked, owned));
+    let of_records = of_records.filter(|choices| !choices.is_empty());
     let view = ConsentView {
         client: &asked.client.name,
         redirect: &asked.return_to.redirect,
@@ -201,7 +237,10 @@ fn page(
         server: origin.split_once("://").map_or(origin, |(_, server)| server),
         files: choices.form(chosen),
         before: before.iter().cloned().collect(),
-        records: records.map(|(asked, owned)| asked.form(owned, server.instant(), chosen)),
+        records: of_records.map(|choices| choices.form(chosen)),
+        purpose: asked.records.as_ref().and_then(AskedRecords::purpose),
+        is_single_use: asked.records.as_ref().is_some_and(AskedRecords::is_single_use),
+        asks_for_records: asked.records.is_some(),
     };
     view.respond(StatusCode::OK)
 }

@@ -25,6 +25,7 @@ pub mod parameters;
 pub mod pending;
 pub mod push;
 pub mod record_access;
+pub mod record_choices;
 pub mod record_sample;
 pub mod register;
 pub mod revoke;

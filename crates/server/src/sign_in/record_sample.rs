@@ -6,13 +6,13 @@
 
 use std::time::Duration;
 
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 use serde_json::{Map, Value};
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::request::ReadOperation;
 use stile_domain::records::visible_time::VisibleTime;
-use stile_domain::unseen::{shown, shown_start};
+use stile_domain::unseen::shown_start;
 use stile_records::RecordService;
 use stile_records::operation_declaration::OperationCall;
 use stile_records::request_target::RequestTarget;
@@ -21,8 +21,9 @@ use stile_store::read_limit::ReadLimit;
 
 /// How long the records may take. The page is shown without them otherwise.
 const MAX_READ: Duration = Duration::from_millis(500);
-/// The most characters of a value.
+/// The most characters of a value, and of the name of a field.
 const MAX_VALUE: usize = 120;
+const MAX_NAME: usize = 80;
 /// How many records are shown.
 const SHOWN: usize = 2;
 /// How many of the latest records are read where only those of a time are shown.
@@ -85,49 +86,54 @@ pub fn sample(
         .collect()
 }
 
-/// Shows records with what the client sees of each, and beside it what it does not.
-pub fn shown_beside(sample: &[Map<String, Value>], is_seen: impl Fn(&str) -> bool) -> Markup {
+/// Shows records with what the client sees of each, and beside it what it does not. Fields that do
+/// not fit into `bytes` are counted.
+pub fn shown_beside(
+    sample: &[Map<String, Value>],
+    is_seen: impl Fn(&str) -> bool,
+    bytes: usize,
+) -> Markup {
     html! {
         @for record in sample {
             div class="beside" {
                 div {
                     h3 { "It will see" }
-                    (shown_record(record.iter().filter(|(name, _)| is_seen(name))))
+                    (shown_record(record.iter().filter(|(name, _)| is_seen(name)), bytes / 2))
                 }
                 div class="unseen-part" {
                     h3 { "It will not see" }
                     @if record.keys().all(|name| is_seen(name)) { p { "Nothing is left out." } }
-                    (shown_record(record.iter().filter(|(name, _)| !is_seen(name))))
+                    (shown_record(record.iter().filter(|(name, _)| !is_seen(name)), bytes / 2))
                 }
             }
         }
     }
 }
 
-/// Shows the latest records of a stream, and the names of the fields that the client does not see
-/// where there are none to show.
-pub fn shown_sample(sample: &[Map<String, Value>], seen: &[String], hidden: &[String]) -> Markup {
-    html! {
-        @if !sample.is_empty() {
-            details open {
-                summary { "The latest records, as it would see them" }
-                (shown_beside(sample, |name| seen.iter().any(|seen| seen == name)))
+/// Shows fields of a record, each with its name and the beginning of its value, as long as they fit
+/// into `bytes`.
+pub fn shown_record<'a>(
+    fields: impl IntoIterator<Item = (&'a String, &'a Value)>,
+    bytes: usize,
+) -> Markup {
+    let (mut left, mut more) = (bytes, 0_usize);
+    let mut shown = String::new();
+    for (name, value) in fields {
+        let PreEscaped(row) = html! {
+            dt { (shown_start(name, MAX_NAME)) }
+            dd { (value_text(value)) }
+        };
+        match left.checked_sub(row.len()) {
+            Some(rest) if more == 0 => {
+                left = rest;
+                shown.push_str(&row);
             }
-        } @else if !hidden.is_empty() {
-            p class="muted" { "It will not see: " (shown(&hidden.join(", "))) "." }
+            _ => more += 1,
         }
     }
-}
-
-/// Shows fields of a record, each with its name and the beginning of its value.
-pub fn shown_record<'a>(fields: impl IntoIterator<Item = (&'a String, &'a Value)>) -> Markup {
     html! {
-        dl class="sample" {
-            @for (name, value) in fields {
-                dt { (shown_start(name, MAX_VALUE)) }
-                dd { (value_text(value)) }
-            }
-        }
+        @if !shown.is_empty() { dl class="sample" { (PreEscaped(shown)) } }
+        @if more > 0 { p class="muted" { "And " (more) " more fields." } }
     }
 }
 
@@ -150,15 +156,15 @@ mod tests {
     fn values_of_records_are_text_and_short() {
         let record = json!({ "body": format!("<b>\u{202e}{}", "x".repeat(4000)), "amount": 4.5 });
         let sample = [record.as_object().unwrap().clone()];
-        let seen = ["amount".to_owned()];
-        let page = shown_sample(&sample, &seen, &[]).into_string();
+        let page = shown_beside(&sample, |name| name == "amount", 5_000).into_string();
         assert!(page.contains("&lt;b&gt;\\u{202e}xx") && page.contains("…</dd>"), "{page}");
         let (shown, hidden) = page.split_once("It will not see").unwrap();
         assert!(shown.contains("<dd>4.5</dd>") && !shown.contains("&lt;b&gt;"), "{page}");
         assert!(hidden.contains("&lt;b&gt;") && !hidden.contains("4.5"), "{page}");
         assert!(page.len() < 1000, "{}", page.len());
-        let none = shown_sample(&[], &seen, &["iban".to_owned()]).into_string();
-        assert!(none.contains("It will not see: iban."), "{none}");
-        assert_eq!(shown_sample(&[], &[], &[]).into_string(), "");
+        let wide: Map<String, Value> =
+            (0..300).map(|number| (format!("<{number}"), json!("x".repeat(4000)))).collect();
+        let page = shown_beside(&[wide], |_| true, 5_000).into_string();
+        assert!(page.len() < 3_000 && page.contains("more fields."), "{page}");
     }
 }

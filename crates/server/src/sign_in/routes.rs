@@ -26,7 +26,8 @@ use crate::pages::frame::{
     CONNECT_PATH, DESIGN_PATH, EDIT_PATH, FILE_PATH, FILES_PATH, FORGET_IMPORT_PATH, GRANT_PATH,
     HEALTH_PATH, ICON_PATH, IMPORT_PATH, IMPORT_PROGRESS_PATH, LIVE_PATH, MAKE_IMPORT_TOKEN_PATH,
     MAKE_TOKEN_PATH, MANIFEST_PATH, OWNER_PATH, PAGE_SCRIPT_PATH, PASSKEY_SCRIPT_PATH,
-    STORE_IMPORT_PATH, STYLE_PATH, UNDO_PATH, icon, manifest, page_script, passkey_script, style,
+    RECORDS_PATH, STORE_IMPORT_PATH, STYLE_PATH, UNDO_PATH, icon, manifest, page_script,
+    passkey_script, style,
 };
 use crate::pages::sign_in_methods::{
     self, CALLBACK_PATH, PASSKEY_PATH, PASSWORD_PATH, PROVIDER_PATH,
@@ -34,7 +35,8 @@ use crate::pages::sign_in_methods::{
 use crate::pages::sign_in_page::{self, SIGN_IN_PATH, SIGN_OUT_PATH};
 use crate::pages::{
     access_page, account_page, activity_page, call_page, connect_page, design_page, edit_page,
-    files_page, grant_page, health_page, import_page, live_activity, receive_upload, undo_page,
+    files_page, grant_page, health_page, import_page, live_activity, receive_upload, records_page,
+    undo_page,
 };
 
 /// The copy of the metadata for clients that know OpenID Connect only.
@@ -88,6 +90,7 @@ pub fn routes(server: &Arc<AuthorizationServer>) -> Router {
         .route(CONNECT_PATH, on_get(connect_page::show))
         .route(MAKE_TOKEN_PATH, on_post(connect_page::make_token))
         .route(MAKE_IMPORT_TOKEN_PATH, on_post(connect_page::make_import_token))
+        .route(RECORDS_PATH, on_get(records_page::show))
         .route(GRANT_PATH, on_get(grant_page::show).merge(on_post(grant_page::make)))
         .route(IMPORT_PATH, on_get(import_page::show).merge(upload(server)))
         .route(IMPORT_PROGRESS_PATH, on_get(import_page::progress))

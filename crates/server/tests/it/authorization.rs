@@ -717,6 +717,7 @@ const SIGN_IN: &[(&str, &str, &str)] = &[
     ("/owner/connect", "CONNECT_PATH", SOLE_OWNER),
     ("/owner/connect/token", "MAKE_TOKEN_PATH", SOLE_OWNER_DECIDES),
     ("/owner/connect/import-token", "MAKE_IMPORT_TOKEN_PATH", SOLE_OWNER_DECIDES),
+    ("/owner/records", "RECORDS_PATH", SOLE_OWNER),
     ("/owner/grant", "GRANT_PATH", SOLE_OWNER_DECIDES),
     ("/owner/import", "IMPORT_PATH", SOLE_OWNER_DECIDES),
     ("/owner/import/progress", "IMPORT_PROGRESS_PATH", SOLE_OWNER),

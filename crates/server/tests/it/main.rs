@@ -63,6 +63,8 @@ mod owner_access;
 mod owner_imports;
 mod owner_page;
 mod owner_pages;
+mod owner_records;
+mod owner_sizes;
 mod pasted_tokens;
 mod people;
 mod program;

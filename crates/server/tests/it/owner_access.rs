@@ -9,32 +9,6 @@ use crate::sign_in_kit::{
     Browser, Place, REDIRECT, ScriptedClient, form_to, location, parameter, read_file, text_of,
 };
 
-impl Place {
-    fn owner(&self, path: &str) -> String {
-        format!("{}/owner/{path}", self.url().replace("/mcp", ""))
-    }
-}
-
-/// Sends a form of a page with these fields changed; an empty value leaves a field out.
-fn send(
-    browser: &mut Browser,
-    place: &Place,
-    page: &Reply,
-    action: &str,
-    changes: &[(&str, &str)],
-) -> Reply {
-    let mut fields = form_to(page, action).fields;
-    for (name, value) in changes {
-        fields.retain(|(known, _)| known != name);
-        if !value.is_empty() {
-            fields.push(((*name).to_owned(), (*value).to_owned()));
-        }
-    }
-    let fields: Vec<(&str, &str)> =
-        fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    browser.post(&format!("{}{action}", place.url().replace("/mcp", "")), &fields)
-}
-
 /// Returns the row of a folder in the tree of a page.
 fn tree_row(page: &Reply, folder: &str) -> String {
     let html = text_of(page);
@@ -56,14 +30,22 @@ fn owner_access_is_decided_folder_by_folder_when_a_client_asks_and_later() {
     assert!(words.contains(&format!("<strong>{}</strong>", place.server.address)), "{words}");
     assert!(tree_row(&page, "/private").contains("reads and changes"), "{words}");
 
+    // The sentence follows the choice, and narrower choices stand first.
+    let narrower = [("verb:write:/", "read"), ("folder:write:/", "/work"), ("decision", "show")];
+    let narrowed = text_of(&place.send(&mut owner, &page, "/consent", &narrower));
+    assert!(narrowed.contains(">read the files in /work and below</span>"), "{narrowed}");
+    assert!(words.contains(">read, change, make and remove all files</span>"), "{words}");
+    assert!(words.find("\"read\">read only").unwrap() < words.find(">read and change").unwrap());
+    assert!(words.find(">only in /work").unwrap() < words.find(">all of it").unwrap());
+
     // The page shows what a choice opens, and decides nothing by that.
     let chosen = [("tree:/private", "nothing"), ("tree:/journal", "read")];
     let shown = [chosen[0], chosen[1], ("decision", "show")];
-    let shown = send(&mut owner, &place, &page, "/consent", &shown);
+    let shown = place.send(&mut owner, &page, "/consent", &shown);
     assert!(tree_row(&shown, "/private").contains("sees nothing"), "{}", text_of(&shown));
     assert!(tree_row(&shown, "/journal").contains(">reads<"), "{}", text_of(&shown));
     let approve = [chosen[0], chosen[1], ("decision", "approve")];
-    let answer = send(&mut owner, &place, &page, "/consent", &approve);
+    let answer = place.send(&mut owner, &page, "/consent", &approve);
     let code = parameter(location(&answer).unwrap(), "code").unwrap();
     let tokens = client.redeem(&code).json();
     let access = tokens["access_token"].as_str().unwrap().to_owned();
@@ -75,17 +57,17 @@ fn owner_access_is_decided_folder_by_folder_when_a_client_asks_and_later() {
     agent.tool("file.create", create("/journal/new.md")).unwrap_err();
 
     // The same choices later: what was shut is opened, and what was open is shut.
-    let clients = text_of(&owner.get(&place.owner("clients")));
+    let clients = text_of(&owner.get(&place.at("/owner/clients")));
     let (_, rest) = clients.split_once("/owner/clients/edit?id=").unwrap();
-    let edit = place.owner(&format!("clients/edit?id={}", rest.split('"').next().unwrap()));
+    let edit = place.at(&format!("/owner/clients/edit?id={}", rest.split('"').next().unwrap()));
     let page = owner.get(&edit);
     assert!(tree_row(&page, "/private").contains("value=\"nothing\" selected"), "as it is now");
     let changes = [("tree:/private", "read"), ("tree:/work", "nothing"), ("do", "save")];
-    let saved = send(&mut owner, &place, &page, "/owner/clients/edit", &changes);
+    let saved = place.send(&mut owner, &page, "/owner/clients/edit", &changes);
     assert_eq!(location(&saved), Some("/owner/clients?done=changed"), "{}", text_of(&saved));
     assert_eq!(read_file(&place, &access, "/private/diary.md").0, 200);
     assert_eq!(read_file(&place, &access, "/work/plan.md").0, 403);
-    assert_eq!(owner.get(&place.owner("clients/edit?id=unknown")).status, 404);
+    assert_eq!(owner.get(&place.at("/owner/clients/edit?id=unknown")).status, 404);
     // Nothing ticked ends it.
     let page = owner.get(&edit);
     let lines: Vec<(String, String)> = form_to(&page, "/owner/clients/edit").fields;
@@ -95,7 +77,7 @@ fn owner_access_is_decided_folder_by_folder_when_a_client_asks_and_later() {
         .map(|(name, _)| (name.as_str(), ""))
         .chain([("do", "save")])
         .collect();
-    let ended = send(&mut owner, &place, &page, "/owner/clients/edit", &none);
+    let ended = place.send(&mut owner, &page, "/owner/clients/edit", &none);
     assert_eq!(location(&ended), Some("/owner/clients?done=ended"));
     assert_eq!(read_file(&place, &access, "/journal/day.md").0, 401);
 }
@@ -107,14 +89,14 @@ fn owner_access_one_right_is_taken_away_and_the_others_stay() {
     let mut owner = place.signed_in_browser();
     let tokens = client.tokens(&mut owner, "write:/work/ read:/journal/");
     let access = tokens["access_token"].as_str().unwrap();
-    let clients = text_of(&owner.get(&place.owner("clients")));
+    let clients = text_of(&owner.get(&place.at("/owner/clients")));
     let (_, rest) = clients.split_once("/owner/clients/edit?id=").unwrap();
     let id = rest.split('"').next().unwrap();
-    let page = owner.get(&place.owner("clients"));
+    let page = owner.get(&place.at("/owner/clients"));
     let csrf = form_to(&page, "/sign-out").fields[0].1.clone();
     let mut take = |scope: &str, instead: &str| {
         let fields = [("csrf", csrf.as_str()), ("id", id), ("scope", scope), ("instead", instead)];
-        let taken = owner.post(&place.owner("clients/take-away"), &fields);
+        let taken = owner.post(&place.at("/owner/clients/take-away"), &fields);
         location(&taken).unwrap().rsplit('=').next().unwrap().to_owned()
     };
     assert_eq!(take("write:/elsewhere/", ""), "gone");
@@ -134,10 +116,10 @@ fn owner_access_a_command_is_made_by_choosing_and_a_narrower_token_takes_the_pla
     let place = Place::new();
     let mut owner = place.signed_in_browser();
     let command = "connect?connects=cursor&verb=read&folder=%2Fwork&never=%2Fwork%2Fmy+keys";
-    let page = text_of(&owner.get(&place.owner(command)));
+    let page = text_of(&owner.get(&place.at(&format!("/owner/{command}"))));
     let shown = "stile connect cursor --scope read:/work/ --deny '/work/my keys' --write";
     assert!(page.contains(&shown.replace('\'', "&#39;")) || page.contains(shown), "{page}");
-    let bad = text_of(&owner.get(&place.owner("connect?connects=cursor&never=..")));
+    let bad = text_of(&owner.get(&place.at("/owner/connect?connects=cursor&never=..")));
     assert!(bad.contains("role=\"alert\"") && !bad.contains("--write</code></p>"), "{bad}");
 
     let token = place.stile(&["token", "--scope", "write:/", "--client", "editor"]);
@@ -145,16 +127,16 @@ fn owner_access_a_command_is_made_by_choosing_and_a_narrower_token_takes_the_pla
     let jti: Value = serde_json::from_str(&jti).unwrap();
     let jti = jti[0]["jti"].as_str().or(jti[0]["id"].as_str()).unwrap().to_owned();
     assert_eq!(read_file(&place, token.trim(), "/work/plan.md").0, 200);
-    let page = owner.get(&place.owner(&format!("connect?replaces={jti}")));
+    let page = owner.get(&place.at(&format!("/owner/connect?replaces={jti}")));
     assert!(text_of(&page).contains("revoked in the same step"), "{}", text_of(&page));
     let fields = [("verb", "read"), ("folder", "/journal"), ("replaces", jti.as_str())];
-    let made = text_of(&send(&mut owner, &place, &page, "/owner/connect/token", &fields));
+    let made = text_of(&place.send(&mut owner, &page, "/owner/connect/token", &fields));
     let (_, rest) = made.split_once("id=\"made-token\"").unwrap_or_else(|| panic!("{made}"));
     let narrower = rest.split(['>', '<']).nth(1).unwrap();
     assert_eq!(read_file(&place, token.trim(), "/work/plan.md").0, 401, "the old one is revoked");
     assert_eq!(read_file(&place, narrower, "/journal/day.md").0, 200);
     assert_eq!(read_file(&place, narrower, "/work/plan.md").0, 403);
-    assert_eq!(owner.get(&place.owner(&format!("connect?replaces={jti}"))).status, 404);
+    assert_eq!(owner.get(&place.at(&format!("/owner/connect?replaces={jti}"))).status, 404);
 }
 
 /// Returns the row of the one token that counts, as the command lists it.
@@ -177,13 +159,20 @@ fn owner_access_a_client_that_called_nothing_is_not_used_yet_and_comes_last() {
     // Redeeming the code and a refresh token is no use.
     let refreshed = client.refresh(tokens["refresh_token"].as_str().unwrap()).json();
     let row = |owner: &mut Browser, name: &str| {
-        let page = text_of(&owner.get(&place.owner("clients")));
+        let page = text_of(&owner.get(&place.at("/owner/clients")));
         let (before, row) = page.split_once(&format!("<bdi>{name}</bdi>")).unwrap();
         (before.len(), row.split("</details>").next().unwrap().to_owned())
     };
     let (editor, words) = row(&mut owner, "Editor");
     assert!(words.contains("not used yet") && !words.contains("Last used"), "{words}");
     assert!(row(&mut owner, "reader").0 < editor, "what was used comes first");
+    // The command says the same.
+    let last_used = || {
+        let shown = place.stile(&["client", "show", &client.id]);
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        shown["authorizations"][0]["last_used"].clone()
+    };
+    assert_eq!(last_used(), Value::Null);
     let access = refreshed["access_token"].as_str().unwrap();
     assert_eq!(read_file(&place, access, "/work/plan.md").0, 200);
     let (_, words) = row(&mut owner, "Editor");
@@ -199,7 +188,7 @@ fn owner_access_a_token_in_the_place_of_another_may_never_more() {
     let old = listed_token(&place);
     assert_eq!(old["scopes"], "read:/journal/ append:/log/ deny:/journal/x", "{old}");
     let jti = old["jti"].as_str().unwrap();
-    let page = owner.get(&place.owner(&format!("connect?replaces={jti}")));
+    let page = owner.get(&place.at(&format!("/owner/connect?replaces={jti}")));
     let wider = [
         [("folder", "/"), ("verb", "read")],
         [("folder", "/work"), ("verb", "read")],
@@ -208,32 +197,29 @@ fn owner_access_a_token_in_the_place_of_another_may_never_more() {
         [("folder", ""), ("verb", "")],
     ];
     for changes in wider {
-        let refused = send(&mut owner, &place, &page, "/owner/connect/token", &changes);
+        let refused = place.send(&mut owner, &page, "/owner/connect/token", &changes);
         let words = text_of(&refused);
         assert_eq!(refused.status, 409, "{changes:?}: {words}");
         assert!(words.contains("may not do more than the one in whose place"), "{words}");
         assert_eq!(listed_token(&place), old, "nothing was made, and the old one counts");
     }
     // A form that nobody changes makes the same token again.
-    send(&mut owner, &place, &page, "/owner/connect/token", &[]);
+    place.send(&mut owner, &page, "/owner/connect/token", &[]);
     let same = listed_token(&place);
     assert_ne!(same["jti"], old["jti"]);
     for member in ["scopes", "user", "client", "expires"] {
         assert_eq!(same[member], old[member], "{member}");
     }
     let jti = same["jti"].as_str().unwrap();
-    let page = owner.get(&place.owner(&format!("connect?replaces={jti}")));
+    let page = owner.get(&place.at(&format!("/owner/connect?replaces={jti}")));
     let less = [("keep-0", ""), ("never", "/journal/y")];
-    send(&mut owner, &place, &page, "/owner/connect/token", &less);
+    place.send(&mut owner, &page, "/owner/connect/token", &less);
     assert_eq!(listed_token(&place)["scopes"], "read:/journal/ deny:/journal/x deny:/journal/y");
 }
 
 /// Imports one row of an account.
 fn import_account(place: &Place) {
-    let rows = place.rig.state.with_file_name("rows.jsonl");
-    std::fs::write(&rows, "{\"id\":\"a\",\"amount\":4,\"iban\":\"XX00\"}\n").unwrap();
-    let import = ["import", rows.to_str().unwrap(), "--connection", "bank", "--stream"];
-    place.stile(&[&import[..], &["transactions", "--key", "id"]].concat());
+    place.import("bank", "transactions", "{\"id\":\"a\",\"amount\":4,\"iban\":\"XX00\"}\n");
 }
 
 #[test]
@@ -252,7 +238,7 @@ fn owner_access_a_grant_of_an_approval_has_the_clients_name_and_says_what_it_sho
     let answer = owner.submit(&place.url(), &page, &[("decision", "approve")]);
     let code = parameter(location(&answer).unwrap(), "code").unwrap();
     assert_eq!(client.redeem(&code).status, 200);
-    let clients = text_of(&owner.get(&place.owner("clients")));
+    let clients = text_of(&owner.get(&place.at("/owner/clients")));
     let (of_clients, of_grants) = clients.split_once("Grants on records").unwrap();
     let said = "May see amount, id of transactions from bank";
     let summary = format!("<span class=\"what\">{said}.");
@@ -273,11 +259,11 @@ fn owner_access_a_token_that_sees_records_alone_is_narrowed_by_a_grant() {
     place.stile(&["token", "--grant", id, "--client", "budget"]);
     let old = listed_token(&place);
     let mut owner = place.signed_in_browser();
-    let clients = text_of(&owner.get(&place.owner("clients")));
+    let clients = text_of(&owner.get(&place.at("/owner/clients")));
     assert!(!clients.contains("?replaces="), "{clients}");
     assert!(clients.contains("Make a narrower grant"), "{clients}");
     let jti = old["jti"].as_str().unwrap();
-    let page = owner.get(&place.owner(&format!("connect?replaces={jti}")));
+    let page = owner.get(&place.at(&format!("/owner/connect?replaces={jti}")));
     assert!(text_of(&page).contains("A new grant says what a client sees"), "{}", text_of(&page));
     assert!(!text_of(&page).contains("/owner/connect/token"), "{}", text_of(&page));
     let csrf = form_to(&page, "/sign-out").fields[0].1.clone();
@@ -288,7 +274,7 @@ fn owner_access_a_token_that_sees_records_alone_is_narrowed_by_a_grant() {
         ("verb", "read"),
         ("folder", "/"),
     ];
-    let refused = owner.post(&place.owner("connect/token"), &fields);
+    let refused = owner.post(&place.at("/owner/connect/token"), &fields);
     assert_eq!(refused.status, 409, "{}", text_of(&refused));
     assert_eq!(listed_token(&place), old);
 }
@@ -306,25 +292,25 @@ fn owner_access_a_call_opens_to_what_it_changed_in_one_column_or_two() {
     agent.tool("text.replace", edit).unwrap();
     agent.tool("file.create", json!({ "path": "/new.md", "content": "made\n" })).unwrap();
     let mut owner = place.signed_in_browser();
-    let activity = text_of(&owner.get(&place.owner("activity")));
+    let activity = text_of(&owner.get(&place.at("/owner/activity")));
     assert!(activity.contains("/owner/activity/call?call=1"), "{activity}");
-    let inline = text_of(&owner.get(&place.owner("activity/call?call=1")));
+    let inline = text_of(&owner.get(&place.at("/owner/activity/call?call=1")));
     for part in ["<del>-the plan</del>", "<ins>+&lt;b&gt;another plan</ins>", "undo?call=1"] {
         assert!(inline.contains(part), "{part}: {inline}");
     }
     // What the call did stays what it did when another call changes the file.
     let hash = ContentHash::digest(b"<b>another plan\n").to_string();
     agent.tool("file.remove", json!({ "path": "/work/plan.md", "hash": hash })).unwrap();
-    let beside = text_of(&owner.get(&place.owner("activity/call?call=1&view=beside")));
+    let beside = text_of(&owner.get(&place.at("/owner/activity/call?call=1&view=beside")));
     assert!(beside.contains("<div><del>-the plan</del>"), "{beside}");
-    let made = text_of(&owner.get(&place.owner("activity/call?call=2")));
+    let made = text_of(&owner.get(&place.at("/owner/activity/call?call=2")));
     assert!(made.contains("<ins>+made</ins>"), "{made}");
     for unknown in ["call=99", "call=x", ""] {
-        let reply = owner.get(&place.owner(&format!("activity/call?{unknown}")));
+        let reply = owner.get(&place.at(&format!("/owner/activity/call?{unknown}")));
         assert_eq!(reply.status, 404, "{unknown}");
     }
     let file = "file?path=%2Fnew.md&view=beside";
-    assert_eq!(owner.get(&place.owner(file)).status, 200);
+    assert_eq!(owner.get(&place.at(&format!("/owner/{file}"))).status, 200);
 }
 
 #[test]
@@ -335,7 +321,7 @@ fn owner_access_home_warns_of_a_broken_chain_and_a_right_on_everything() {
     agent.tool("text.read", json!({ "path": "/work/plan.md" })).unwrap();
     let mut place = place.restarted_after(|| ());
     let mut owner = place.signed_in_browser();
-    let page = text_of(&owner.get(&place.owner("clients")));
+    let page = text_of(&owner.get(&place.at("/owner/clients")));
     assert!(page.contains("It may read all files.") && !page.contains("Chain:"), "{page}");
     let journal = place.rig.state.join("journal");
     place = place.restarted_after(|| {
@@ -345,6 +331,6 @@ fn owner_access_home_warns_of_a_broken_chain_and_a_right_on_everything() {
         }
     });
     let mut owner = place.signed_in_browser();
-    let page = text_of(&owner.get(&place.owner("clients")));
+    let page = text_of(&owner.get(&place.at("/owner/clients")));
     assert!(page.contains("Chain: the journal was changed in one place"), "{page}");
 }

@@ -17,10 +17,6 @@ const ACCOUNT: &str = "id,booked,amount,iban\n\
                        3,2026-03-25,9.00,XX00 9999\n";
 
 impl Place {
-    fn of(&self, path: &str) -> String {
-        format!("{}{path}", self.url().replace("/mcp", ""))
-    }
-
     /// Returns how many files wait in the state folder.
     fn waiting_files(&self) -> usize {
         let Ok(processes) = std::fs::read_dir(self.rig.state.join("uploads")) else { return 0 };
@@ -36,33 +32,15 @@ fn csrf(page: &Reply) -> String {
 
 /// Sends a file with the form of the page.
 fn send_file(browser: &mut Browser, place: &Place, name: &str, content: &str) -> Reply {
-    let csrf = csrf(&browser.get(&place.of("/owner/import")));
-    browser.send_file(&place.of("/owner/import"), &[("csrf", &csrf)], (name, content))
-}
-
-/// Sends a form of a page, with these fields changed.
-fn send(
-    browser: &mut Browser,
-    place: &Place,
-    page: &Reply,
-    action: &str,
-    changes: &[(&str, &str)],
-) -> Reply {
-    let mut fields = form_to(page, action).fields;
-    for (name, value) in changes {
-        fields.retain(|(known, _)| known != name);
-        fields.push(((*name).to_owned(), (*value).to_owned()));
-    }
-    let fields: Vec<(&str, &str)> =
-        fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    browser.post(&place.of(action), &fields)
+    let csrf = csrf(&browser.get(&place.at("/owner/import")));
+    browser.send_file(&place.at("/owner/import"), &[("csrf", &csrf)], (name, content))
 }
 
 /// Loads the page of the import until it has ended.
 fn ended_import(browser: &mut Browser, place: &Place) -> String {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
-        let page = text_of(&browser.get(&place.of("/owner/import")));
+        let page = text_of(&browser.get(&place.at("/owner/import")));
         if !page.contains("data-progress") {
             return page;
         }
@@ -74,8 +52,8 @@ fn ended_import(browser: &mut Browser, place: &Place) -> String {
 /// Stores the account as the stream `rows` of `bank`.
 fn store_account(browser: &mut Browser, place: &Place) {
     assert_eq!(send_file(browser, place, "bank.csv", ACCOUNT).status, 303);
-    let page = browser.get(&place.of("/owner/import?connection=bank&stream=rows"));
-    assert_eq!(send(browser, place, &page, "/owner/import/store", &[]).status, 303);
+    let page = browser.get(&place.at("/owner/import?connection=bank&stream=rows"));
+    assert_eq!(place.send(browser, &page, "/owner/import/store", &[]).status, 303);
     let ended = ended_import(browser, place);
     assert!(ended.contains("added 3, changed 0, unchanged 0, bad 0"), "{ended}");
 }
@@ -88,7 +66,7 @@ fn owner_import_a_file_is_shown_as_it_will_be_stored_and_then_stored() {
     assert_eq!((sent.status, location(&sent)), (303, Some("/owner/import")), "{sent:?}");
     assert_eq!(place.waiting_files(), 1);
     // The preview stores nothing, and proposes names.
-    let page = text_of(&owner.get(&place.of("/owner/import")));
+    let page = text_of(&owner.get(&place.at("/owner/import")));
     assert!(page.contains("Bank 2026.csv") && page.contains("XX00 1234"), "{page}");
     assert!(page.contains("value=\"bank-2026\"") && page.contains("value=\"records\""), "{page}");
     assert!(page.contains("`id` is the key"), "what each field becomes, and why: {page}");
@@ -106,8 +84,8 @@ fn owner_import_a_file_is_shown_as_it_will_be_stored_and_then_stored() {
     let reason = told.lines().find(|line| line.contains("`id` is the key")).unwrap().trim();
     assert!(page.contains(&reason.replace('"', "&quot;")), "{reason} in {page}");
 
-    let page = owner.get(&place.of("/owner/import?connection=bank&stream=rows"));
-    let stored = send(&mut owner, &place, &page, "/owner/import/store", &[]);
+    let page = owner.get(&place.at("/owner/import?connection=bank&stream=rows"));
+    let stored = place.send(&mut owner, &page, "/owner/import/store", &[]);
     assert_eq!(stored.status, 303, "{}", text_of(&stored));
     let ended = ended_import(&mut owner, &place);
     assert!(ended.contains("added 3, changed 0, unchanged 0, bad 0"), "{ended}");
@@ -115,12 +93,12 @@ fn owner_import_a_file_is_shown_as_it_will_be_stored_and_then_stored() {
     let streams: Value = serde_json::from_str(&place.stile(&["streams", "--json"])).unwrap();
     assert_eq!(streams[0]["stream"], "rows", "{streams}");
     // Another file begins anew, and the same rows are not stored twice.
-    let page = owner.get(&place.of("/owner/import"));
-    assert_eq!(send(&mut owner, &place, &page, "/owner/import/forget", &[]).status, 303);
+    let page = owner.get(&place.at("/owner/import"));
+    assert_eq!(place.send(&mut owner, &page, "/owner/import/forget", &[]).status, 303);
     send_file(&mut owner, &place, "again.csv", ACCOUNT);
-    let page = owner.get(&place.of("/owner/import?connection=bank&stream=rows"));
+    let page = owner.get(&place.at("/owner/import?connection=bank&stream=rows"));
     assert!(text_of(&page).contains("is there already"), "{}", text_of(&page));
-    send(&mut owner, &place, &page, "/owner/import/store", &[]);
+    place.send(&mut owner, &page, "/owner/import/store", &[]);
     let ended = ended_import(&mut owner, &place);
     assert!(ended.contains("added 0, changed 0, unchanged 3, bad 0"), "{ended}");
 }
@@ -129,26 +107,26 @@ fn owner_import_a_file_is_shown_as_it_will_be_stored_and_then_stored() {
 fn owner_import_of_several_files_takes_one_after_the_other() {
     let place = Place::new();
     let mut owner = place.signed_in_browser();
-    let url = place.of("/owner/import");
+    let url = place.at("/owner/import");
     let own = csrf(&owner.get(&url));
     let files = [("one.csv", ACCOUNT), ("two.csv", ACCOUNT), ("three.csv", ACCOUNT)];
     let sent = owner.send_files(&url, &[("csrf", &own)], &files);
     assert_eq!((sent.status, location(&sent)), (303, Some("/owner/import")), "{sent:?}");
     assert_eq!(place.waiting_files(), 3);
-    let page = owner.get(&place.of("/owner/import?connection=bank&stream=rows"));
+    let page = owner.get(&place.at("/owner/import?connection=bank&stream=rows"));
     let (first, then) = text_of(&page)
         .split_once("id=\"next\"")
         .map(|(a, b)| (a.to_owned(), b.to_owned()))
         .unwrap();
     assert!(first.contains("one.csv") && !first.contains("two.csv"), "{first}");
     assert!(then.contains("two.csv") && then.contains("three.csv"), "{then}");
-    assert_eq!(send(&mut owner, &place, &page, "/owner/import/store", &[]).status, 303);
+    assert_eq!(place.send(&mut owner, &page, "/owner/import/store", &[]).status, 303);
     let ended = ended_import(&mut owner, &place);
     assert!(ended.contains("added 3") && ended.contains("Go on to the next file"), "{ended}");
 
     let forget = |owner: &mut Browser, which: &str| {
         let page = owner.get(&url);
-        let sent = send(owner, &place, &page, "/owner/import/forget", &[("which", which)]);
+        let sent = place.send(owner, &page, "/owner/import/forget", &[("which", which)]);
         assert_eq!(sent.status, 303);
         text_of(&owner.get(&url))
     };
@@ -164,7 +142,7 @@ fn owner_import_of_several_files_takes_one_after_the_other() {
 fn owner_import_takes_no_file_without_the_token_of_its_form_and_shows_it_to_one_session() {
     let place = Place::new();
     let (mut owner, mut other) = (place.signed_in_browser(), place.signed_in_browser());
-    let url = place.of("/owner/import");
+    let url = place.at("/owner/import");
     let foreign = csrf(&other.get(&url));
     let file = ("bank.csv", ACCOUNT);
     for fields in [vec![], vec![("csrf", "x")], vec![("csrf", foreign.as_str())]] {
@@ -187,7 +165,7 @@ fn owner_import_takes_no_file_without_the_token_of_its_form_and_shows_it_to_one_
     let upload = form_to(&page, "/owner/import/store").fields;
     let upload = upload.iter().find(|(name, _)| name == "upload").unwrap().1.clone();
     let fields = [("csrf", foreign.as_str()), ("upload", upload.as_str())];
-    assert_eq!(other.post(&place.of("/owner/import/store"), &fields).status, 409);
+    assert_eq!(other.post(&place.at("/owner/import/store"), &fields).status, 409);
     // What is no file of a known format is said, and what is no file at all.
     send_file(&mut owner, &place, "photo.bin", "\u{1}\u{2}\u{3}");
     let page = text_of(&owner.get(&url));
@@ -202,7 +180,7 @@ fn owner_import_takes_no_file_without_the_token_of_its_form_and_shows_it_to_one_
 fn owner_import_refuses_a_file_that_is_too_large_before_it_arrives() {
     let place = Place::new();
     let mut owner = place.signed_in_browser();
-    let csrf = csrf(&owner.get(&place.of("/owner/import")));
+    let csrf = csrf(&owner.get(&place.at("/owner/import")));
     let cookie = format!("{}={}", owner.cookies[0].0, owner.cookies[0].1);
     let mut stream = TcpStream::connect(place.server.address).unwrap();
     let head = format!(
@@ -229,23 +207,16 @@ fn owner_grant_is_made_by_choosing_and_shows_what_the_client_will_see() {
     let place = Place::new();
     let mut owner = place.signed_in_browser();
     store_account(&mut owner, &place);
-    let streams = text_of(&owner.get(&place.of("/owner/grant")));
+    let streams = text_of(&owner.get(&place.at("/owner/grant")));
     assert!(streams.contains("/owner/grant?connection=bank&amp;stream=rows"), "{streams}");
-    let page = owner.get(&place.of("/owner/grant?connection=bank&stream=rows"));
-    // The number of each field, by its name.
-    let html = text_of(&page);
-    let tick = |field: &str| {
-        let (before, _) = html.split_once(&format!("value=\"{field}\"")).unwrap();
-        before.rsplit_once("name=\"").unwrap().1.split('"').next().unwrap().to_owned()
-    };
-    let (amount, booked) = (tick("amount"), tick("booked"));
+    let page = owner.get(&place.at("/owner/grant?connection=bank&stream=rows"));
     let chosen = [
-        (amount.as_str(), "amount"),
-        (booked.as_str(), "booked"),
+        ("field-0-amount", "on"),
+        ("field-0-booked", "on"),
         ("client", "<i>budget"),
         ("do", "show"),
     ];
-    let shown = send(&mut owner, &place, &page, "/owner/grant", &chosen);
+    let shown = place.send(&mut owner, &page, "/owner/grant", &chosen);
     let html = text_of(&shown);
     let (_, after) = html.split_once("It will see").unwrap_or_else(|| panic!("{html}"));
     let (seen, hidden) = after.split_once("It will not see").unwrap();
@@ -255,22 +226,22 @@ fn owner_grant_is_made_by_choosing_and_shows_what_the_client_will_see() {
     assert_eq!(place.stile(&["grant", "list", "--json"]).trim(), "[]", "showing makes none");
 
     let make = [chosen[0], chosen[1], chosen[2], ("do", "make"), ("duration", "7d")];
-    let made = send(&mut owner, &place, &page, "/owner/grant", &make);
+    let made = place.send(&mut owner, &page, "/owner/grant", &make);
     let html = text_of(&made);
     let (_, rest) = html.split_once("id=\"made-token\"").unwrap_or_else(|| panic!("{html}"));
     let token = rest.split(['>', '<']).nth(1).unwrap().to_owned();
     let bearer = format!("Bearer {token}");
-    let read = |path: &str| fetch("GET", &place.of(path), &[("Authorization", &bearer)], "");
+    let read = |path: &str| fetch("GET", &place.at(path), &[("Authorization", &bearer)], "");
     let records = read("/v1/streams/rows/records").json();
     assert_eq!(records["data"].as_array().unwrap().len(), 3, "{records}");
     assert!(records["data"][0]["data"].get("amount").is_some(), "{records}");
     assert!(!records.to_string().contains("XX00"), "{records}");
 
     // The list of grants says the same sentence, and revokes it.
-    let clients = owner.get(&place.of("/owner/clients"));
+    let clients = owner.get(&place.at("/owner/clients"));
     let html = text_of(&clients);
     assert!(html.contains("May see amount, booked") && !html.contains("<i>"), "{html}");
-    let revoked = send(&mut owner, &place, &clients, "/owner/clients/revoke-grant", &[]);
+    let revoked = place.send(&mut owner, &clients, "/owner/clients/revoke-grant", &[]);
     assert_eq!(location(&revoked), Some("/owner/clients?done=grant-revoked"));
     assert_eq!(read("/v1/streams/rows/records").status, 403);
 }
@@ -280,19 +251,23 @@ fn owner_grant_names_a_client_and_a_stream_that_is_there() {
     let place = Place::new();
     let mut owner = place.signed_in_browser();
     store_account(&mut owner, &place);
-    let page = owner.get(&place.of("/owner/grant?connection=bank&stream=rows"));
-    for (wrong, status) in [
-        (("client", " "), 409),
-        (("since", "yesterday"), 409),
-        (("stream", "secrets"), 404),
-        (("connection", "elsewhere"), 404),
-    ] {
-        let fields = [("client", "budget"), ("do", "make"), wrong];
-        let refused = send(&mut owner, &place, &page, "/owner/grant", &fields);
+    let page = owner.get(&place.at("/owner/grant?connection=bank&stream=rows"));
+    for (wrong, status) in
+        [(("client", " "), 409), (("since-0", "yesterday"), 409), (("stream-0", "secrets"), 409)]
+    {
+        let fields = [("field-0-amount", "on"), ("client", "budget"), ("do", "make"), wrong];
+        let wrong = fields[3];
+        let fields: Vec<(&str, &str)> =
+            fields.into_iter().filter(|(name, _)| *name != wrong.0).chain([wrong]).collect();
+        let refused = place.send(&mut owner, &page, "/owner/grant", &fields);
         assert_eq!(refused.status, status, "{wrong:?}");
     }
+    for absent in ["connection=bank&stream=secrets", "connection=elsewhere&stream=rows"] {
+        let page = owner.get(&place.at(&format!("/owner/grant?{absent}")));
+        assert_eq!(page.status, 404, "{absent}");
+    }
     let of_nothing = [("client", "budget"), ("do", "make")];
-    let refused = send(&mut owner, &place, &page, "/owner/grant", &of_nothing);
+    let refused = place.send(&mut owner, &page, "/owner/grant", &of_nothing);
     assert!(text_of(&refused).contains("at least one field"), "{}", text_of(&refused));
     assert_eq!(place.stile(&["grant", "list", "--json"]).trim(), "[]");
 }
@@ -301,7 +276,7 @@ fn owner_grant_names_a_client_and_a_stream_that_is_there() {
 fn ended_backup(browser: &mut Browser, place: &Place) -> String {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
-        let page = text_of(&browser.get(&place.of("/owner/health")));
+        let page = text_of(&browser.get(&place.at("/owner/health")));
         if !page.contains("data-progress") {
             return page;
         }
@@ -316,8 +291,8 @@ fn owner_backup_that_fails_says_so_on_health() {
     let mut owner = place.signed_in_browser();
     // A file is where the folder of archives belongs.
     std::fs::write(place.rig.state.join("backups"), "").unwrap();
-    let health = owner.get(&place.of("/owner/health"));
-    send(&mut owner, &place, &health, "/owner/health/backup", &[]);
+    let health = owner.get(&place.at("/owner/health"));
+    place.send(&mut owner, &health, "/owner/health/backup", &[]);
     let ended = ended_backup(&mut owner, &place);
     assert!(ended.contains("The backup failed, and there is no archive of it"), "{ended}");
     assert!(ended.contains("none was made with this state"), "{ended}");
@@ -329,10 +304,10 @@ fn owner_backup_is_made_on_the_page_and_brings_the_state_back() {
     let mut owner = place.signed_in_browser();
     store_account(&mut owner, &place);
     send_file(&mut owner, &place, "waiting.csv", ACCOUNT);
-    let health = owner.get(&place.of("/owner/health"));
+    let health = owner.get(&place.at("/owner/health"));
     assert!(text_of(&health).contains("none was made with this state"), "{}", text_of(&health));
     for _ in 0..3 {
-        let begun = send(&mut owner, &place, &health, "/owner/health/backup", &[]);
+        let begun = place.send(&mut owner, &health, "/owner/health/backup", &[]);
         assert_eq!((begun.status, location(&begun)), (303, Some("/owner/health")));
         let ended = ended_backup(&mut owner, &place);
         assert!(ended.contains("The state is copied"), "{ended}");
@@ -341,7 +316,7 @@ fn owner_backup_is_made_on_the_page_and_brings_the_state_back() {
     let archives = place.rig.state.join("backups");
     let archives: Vec<_> = archives.read_dir().unwrap().map(|it| it.unwrap().path()).collect();
     assert!((1..=2).contains(&archives.len()), "{archives:?}");
-    let page = text_of(&owner.get(&place.of("/owner/health")));
+    let page = text_of(&owner.get(&place.at("/owner/health")));
     assert!(page.contains("in the last 24 hours"), "{page}");
 
     let restored = place.rig.state.parent().unwrap().join("restored");

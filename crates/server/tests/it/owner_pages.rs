@@ -13,10 +13,10 @@ use crate::sign_in_kit::{
 
 const PASSWORD: &str = "correct horse battery";
 /// The pages that only a signed-in browser sees.
-const OWNER_PAGES: [&str; 10] = [
+const OWNER_PAGES: [&str; 11] = [
     "/owner/clients", "/owner/clients/edit", "/owner/activity", "/owner/activity/call",
-    "/owner/files", "/owner/connect", "/owner/grant", "/owner/import", "/owner/health",
-    "/owner/account",
+    "/owner/files", "/owner/connect", "/owner/grant", "/owner/records", "/owner/import",
+    "/owner/health", "/owner/account",
 ];
 /// Where the forms of a signed-in browser go.
 const OWNER_FORMS: [&str; 20] = [
@@ -43,10 +43,6 @@ const OWNER_FORMS: [&str; 20] = [
 ];
 
 impl Place {
-    fn page(&self, path: &str) -> String {
-        format!("{}{path}", self.url().replace("/mcp", ""))
-    }
-
     fn set_password(&self) {
         let mut command = self.rig.command(&["owner", "password"]);
         command.arg("--state").arg(&self.rig.state);
@@ -59,7 +55,7 @@ impl Place {
     }
 
     fn sign_in(&self, browser: &mut Browser, password: &str) -> Reply {
-        browser.post(&self.page("/sign-in/password"), &[("password", password)])
+        browser.post(&self.at("/sign-in/password"), &[("password", password)])
     }
 }
 
@@ -79,10 +75,10 @@ fn the_password_of_the_command_signs_in_and_no_other_does() {
     let mut browser = Browser::default();
     // What the owner does not have is not offered, and does not sign in.
     let offers_password = |page: &Reply| text_of(page).contains("/sign-in/password");
-    assert!(!offers_password(&browser.get(&place.page("/sign-in"))));
+    assert!(!offers_password(&browser.get(&place.at("/sign-in"))));
     let none = place.sign_in(&mut browser, PASSWORD);
     place.set_password();
-    assert!(offers_password(&browser.get(&place.page("/sign-in"))));
+    assert!(offers_password(&browser.get(&place.at("/sign-in"))));
     let wrong = place.sign_in(&mut browser, "another horse battery");
     assert_eq!((none.status, wrong.status), (403, 403));
     assert_eq!(session(&browser), None);
@@ -93,12 +89,12 @@ fn the_password_of_the_command_signs_in_and_no_other_does() {
     for part in ["stile=", "HttpOnly", "SameSite=Lax", "Path=/"] {
         assert!(cookie.contains(part), "{cookie}");
     }
-    let page = browser.get(&place.page("/owner/clients"));
+    let page = browser.get(&place.at("/owner/clients"));
     assert!(page.status == 200 && text_of(&page).contains("Who may do what"));
 
     // A new password signs every browser out.
     place.set_password();
-    assert_eq!(browser.get(&place.page("/owner/clients")).status, 303);
+    assert_eq!(browser.get(&place.at("/owner/clients")).status, 303);
 }
 
 #[test]
@@ -106,20 +102,20 @@ fn a_password_is_set_on_the_page_by_who_knows_the_old_one() {
     let place = Place::new();
     let mut browser = place.signed_in_browser();
     let set = |browser: &mut Browser, current: &str, new: &str| {
-        let page = browser.get(&place.page("/owner/account"));
+        let page = browser.get(&place.at("/owner/account"));
         let csrf = csrf(&page);
         let fields = [("csrf", csrf.as_str()), ("current", current), ("new", new)];
-        browser.post(&place.page("/owner/account/password"), &fields)
+        browser.post(&place.at("/owner/account/password"), &fields)
     };
     let short = set(&mut browser, "", "short");
     assert!(short.status == 403 && text_of(&short).contains("at least 12 characters"));
     let to_sign_in = Some("/sign-in?done=password-set");
     assert_eq!(location(&set(&mut browser, "", PASSWORD)), to_sign_in);
-    let said = text_of(&browser.get(&place.page("/sign-in?done=password-set")));
+    let said = text_of(&browser.get(&place.at("/sign-in?done=password-set")));
     assert!(said.contains("The password is set"), "{said}");
-    assert!(!text_of(&browser.get(&place.page("/sign-in"))).contains("The password is set"));
+    assert!(!text_of(&browser.get(&place.at("/sign-in"))).contains("The password is set"));
     // It signs all browsers out, and this one in again.
-    assert_eq!(browser.get(&place.page("/owner/account")).status, 303);
+    assert_eq!(browser.get(&place.at("/owner/account")).status, 303);
     assert_eq!(place.sign_in(&mut browser, PASSWORD).status, 303);
     let other = "another horse battery";
     let refused = set(&mut browser, "a wrong guess, again", other);
@@ -162,20 +158,20 @@ fn signing_in_makes_a_new_session_whatever_the_browser_had() {
     let first = session(&browser).unwrap().to_owned();
     assert_ne!(first, planted);
     let mut attacker = Browser { cookies: vec![("stile".to_owned(), planted.to_owned())] };
-    assert_eq!(attacker.get(&place.page("/owner/clients")).status, 303);
+    assert_eq!(attacker.get(&place.at("/owner/clients")).status, 303);
     // Signing out ends the session itself, and not only the cookie.
-    let page = browser.get(&place.page("/owner/clients"));
-    let out = browser.post(&place.page("/sign-out"), &[("csrf", &csrf(&page))]);
+    let page = browser.get(&place.at("/owner/clients"));
+    let out = browser.post(&place.at("/sign-out"), &[("csrf", &csrf(&page))]);
     assert_eq!(out.status, 303);
     let mut kept = Browser { cookies: vec![("stile".to_owned(), first)] };
-    assert_eq!(kept.get(&place.page("/owner/clients")).status, 303);
+    assert_eq!(kept.get(&place.at("/owner/clients")).status, 303);
 }
 
 #[test]
 fn browsers_are_listed_in_words_with_their_address_and_each_is_ended() {
     let place = Place::new();
     let (mut here, mut there) = (place.signed_in_browser(), place.signed_in_browser());
-    let account = place.page("/owner/account");
+    let account = place.at("/owner/account");
     let secret = session(&there).unwrap().to_owned();
     let cookie = format!("stile={secret}");
     let agent = "Mozilla/5.0 (Android 16; Mobile; rv:150.0) Gecko/150.0 Firefox/150.0";
@@ -196,7 +192,7 @@ fn browsers_are_listed_in_words_with_their_address_and_each_is_ended() {
     let fields = [("csrf", csrf(&page)), ("session", id)];
     let fields: Vec<(&str, &str)> =
         fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let end = place.page("/owner/account/sessions/end-one");
+    let end = place.at("/owner/account/sessions/end-one");
     assert_eq!(location(&here.post(&end, &fields)), Some("/owner/account?done=signed-out"));
     assert_eq!(there.get(&account).status, 303, "the other browser is signed out");
     assert_eq!(here.get(&account).status, 200, "and this one is not");
@@ -209,7 +205,7 @@ fn a_token_opens_no_page_and_a_session_opens_nothing_but_pages() {
     let owners = place.stile(&["token", "--owner", "--scope", "write:/"]);
     let bearer = format!("Bearer {}", owners.trim());
     for path in OWNER_PAGES {
-        let reply = fetch("GET", &place.page(path), &[("Authorization", &bearer)], "");
+        let reply = fetch("GET", &place.at(path), &[("Authorization", &bearer)], "");
         assert_eq!(reply.status, 303, "{path}");
         assert!(location(&reply).unwrap().starts_with("/sign-in"), "{path}");
     }
@@ -218,7 +214,7 @@ fn a_token_opens_no_page_and_a_session_opens_nothing_but_pages() {
             ("Authorization", bearer.as_str()),
             ("Content-Type", "application/x-www-form-urlencoded"),
         ];
-        let reply = fetch("POST", &place.page(path), &headers, "csrf=x");
+        let reply = fetch("POST", &place.at(path), &headers, "csrf=x");
         assert!(reply.status == 403 || location(&reply) == Some("/sign-in"), "{path}: {reply:?}");
     }
     let browser = place.signed_in_browser();
@@ -232,7 +228,7 @@ fn a_token_opens_no_page_and_a_session_opens_nothing_but_pages() {
         let headers = [&headers[..], &[("Content-Type", "application/json")]].concat();
         let method = if path == "/mcp" { "POST" } else { "GET" };
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
-        let reply = fetch(method, &place.page(path), &headers, &body);
+        let reply = fetch(method, &place.at(path), &headers, &body);
         assert_eq!(reply.status, 401, "{path}");
     }
 }
@@ -244,14 +240,14 @@ fn every_page_forbids_frames_caches_and_foreign_content() {
     let mut owner = place.signed_in_browser();
     let mut visitor = Browser::default();
     let consent = owner.get(&client.authorization_url(&[("scope", "read:/work/")]));
-    let consent = owner.get(&place.page(location(&consent).unwrap()));
+    let consent = owner.get(&place.at(location(&consent).unwrap()));
     let mut pages = vec![
         ("consent", consent),
-        ("sign-in", visitor.get(&place.page("/sign-in"))),
+        ("sign-in", visitor.get(&place.at("/sign-in"))),
         ("refused sign-in", place.sign_in(&mut visitor, "wrong, and long enough")),
-        ("refused form", visitor.post(&place.page("/owner/clients/end"), &[])),
+        ("refused form", visitor.post(&place.at("/owner/clients/end"), &[])),
     ];
-    pages.extend(OWNER_PAGES.map(|path| (path, owner.get(&place.page(path)))));
+    pages.extend(OWNER_PAGES.map(|path| (path, owner.get(&place.at(path)))));
     for (name, page) in pages {
         let policy = page.header("content-security-policy").unwrap_or_else(|| panic!("{name}"));
         for part in ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"] {
@@ -281,10 +277,10 @@ fn a_form_that_is_not_from_a_page_of_the_session_changes_nothing() {
     let listed = place.stile(&["token", "list", "--json"]);
     let jti = serde_json::from_str::<Value>(&listed).unwrap()[0]["jti"].clone();
     let jti = jti.as_str().unwrap();
-    let own = csrf(&owner.get(&place.page("/owner/clients")));
-    let foreign = csrf(&other.get(&place.page("/owner/clients")));
+    let own = csrf(&owner.get(&place.at("/owner/clients")));
+    let foreign = csrf(&other.get(&place.at("/owner/clients")));
     assert_ne!(own, foreign);
-    let path = place.page("/owner/clients/revoke-token");
+    let path = place.at("/owner/clients/revoke-token");
     for csrf in ["", "x", &foreign] {
         let reply = owner.post(&path, &[("jti", jti), ("csrf", csrf)]);
         assert_eq!(reply.status, 403, "{csrf}");
@@ -318,7 +314,7 @@ fn a_client_is_narrowed_and_ended_on_the_page() {
     let refresh = tokens["refresh_token"].as_str().unwrap();
     assert_eq!(read_file(&place, access, "/journal/day.md").0, 200);
 
-    let page = owner.get(&place.page("/owner/clients"));
+    let page = owner.get(&place.at("/owner/clients"));
     let words = text_of(&page);
     for expected in ["Editor", "client.example", "May read the files in /work and below"] {
         assert!(words.contains(expected), "{expected}: {words}");
@@ -332,7 +328,7 @@ fn a_client_is_narrowed_and_ended_on_the_page() {
         .filter(|(_, value)| value != "read:/journal/")
         .map(|(name, value)| (name.as_str(), value.as_str()))
         .collect();
-    let narrowed = owner.post(&place.page("/owner/clients/narrow"), &kept);
+    let narrowed = owner.post(&place.at("/owner/clients/narrow"), &kept);
     assert_eq!(location(&narrowed), Some("/owner/clients?done=narrowed"));
     // The same token allows less from the next call on, and so does the one that follows it.
     let renewed = client.refresh(refresh).json();
@@ -342,16 +338,16 @@ fn a_client_is_narrowed_and_ended_on_the_page() {
         assert_eq!(read_file(&place, access, "/journal/day.md").0, 403);
     }
 
-    let page = owner.get(&place.page("/owner/clients"));
+    let page = owner.get(&place.at("/owner/clients"));
     let form = form_to(&page, "/owner/clients/end");
     let fields: Vec<(&str, &str)> =
         form.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let ended = owner.post(&place.page("/owner/clients/end"), &fields);
+    let ended = owner.post(&place.at("/owner/clients/end"), &fields);
     assert_eq!(location(&ended), Some("/owner/clients?done=ended"));
     assert_eq!(read_file(&place, access, "/work/plan.md").0, 401);
     let refused = client.refresh(renewed["refresh_token"].as_str().unwrap());
     assert_eq!((refused.status, &refused.json()["error"]), (400, &json!("invalid_grant")));
-    let page = text_of(&owner.get(&place.page("/owner/clients?done=ended")));
+    let page = text_of(&owner.get(&place.at("/owner/clients?done=ended")));
     assert!(page.contains("You approved no client") && page.contains("The access is ended"));
 }
 
@@ -361,7 +357,7 @@ fn names_of_strangers_are_text_on_every_page() {
     place.stile(&["token", "--scope", "read:/", "--client", "<script>alert(1)</script>"]);
     place.stile(&["token", "--scope", "read:/", "--client", "safe\u{202e}exe.gpj"]);
     let mut owner = place.signed_in_browser();
-    let page = text_of(&owner.get(&place.page("/owner/clients?done=%3Cscript%3E")));
+    let page = text_of(&owner.get(&place.at("/owner/clients?done=%3Cscript%3E")));
     assert!(!page.contains("<script>"), "{page}");
     assert!(page.contains("&lt;script&gt;alert(1)") && !page.contains('\u{202e}'), "{page}");
 }
@@ -376,7 +372,7 @@ fn a_passkey_is_registered_and_signs_in_at_a_name_and_not_at_an_address() {
         rest.split_once('"').unwrap().0.to_owned()
     };
     // Browsers allow no passkey at an address.
-    let page = text_of(&Browser::default().get(&place.page("/sign-in")));
+    let page = text_of(&Browser::default().get(&place.at("/sign-in")));
     assert!(!page.contains("data-challenge") && !page.contains("<script"), "{page}");
 
     let mut owner = place.signed_in_browser();
@@ -447,16 +443,16 @@ fn sessions_are_listed_and_ended_from_the_terminal_and_the_page() {
     let place = Place::new();
     let (mut one, mut two) = (place.signed_in_browser(), place.signed_in_browser());
     assert_eq!(place.stile(&["owner", "sessions"]).lines().count(), 3);
-    let page = one.get(&place.page("/owner/account"));
+    let page = one.get(&place.at("/owner/account"));
     let html = text_of(&page);
     assert_eq!(html.matches("(this browser)").count(), 1, "{html}");
     assert_eq!(html.matches("Signed in</dt>").count(), 2, "{html}");
-    let ended = one.post(&place.page("/owner/account/sessions/end"), &[("csrf", &csrf(&page))]);
+    let ended = one.post(&place.at("/owner/account/sessions/end"), &[("csrf", &csrf(&page))]);
     assert_eq!(location(&ended), Some("/sign-in"));
     for browser in [&mut one, &mut two] {
-        assert_eq!(browser.get(&place.page("/owner/account")).status, 303);
+        assert_eq!(browser.get(&place.at("/owner/account")).status, 303);
     }
     let mut three = place.signed_in_browser();
     assert!(place.stile(&["owner", "sign-out"]).starts_with("1 browsers"));
-    assert_eq!(three.get(&place.page("/owner/account")).status, 303);
+    assert_eq!(three.get(&place.at("/owner/account")).status, 303);
 }

@@ -51,6 +51,46 @@ impl Place {
         format!("http://{}/mcp", self.server.address)
     }
 
+    /// Returns the address of a path of the server.
+    pub fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url().replace("/mcp", ""))
+    }
+
+    /// Opens a page of the server, and returns its words.
+    pub fn text_at(&self, browser: &mut Browser, path: &str) -> String {
+        text_of(&browser.get(&self.at(path)))
+    }
+
+    /// Sends the form of a page that goes to `action`, with these fields changed. An empty value
+    /// leaves a field out.
+    pub fn send(
+        &self,
+        browser: &mut Browser,
+        page: &Reply,
+        action: &str,
+        changes: &[(&str, &str)],
+    ) -> Reply {
+        let mut fields = form_to(page, action).fields;
+        for (name, value) in changes {
+            fields.retain(|(known, _)| known != name);
+            if !value.is_empty() {
+                fields.push(((*name).to_owned(), (*value).to_owned()));
+            }
+        }
+        let fields: Vec<(&str, &str)> =
+            fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        browser.post(&self.at(action), &fields)
+    }
+
+    /// Imports rows of JSON as a stream of a connection, with the key `id`.
+    pub fn import(&self, connection: &str, stream: &str, rows: &str) {
+        let file = self.rig.state.with_file_name(format!("{connection}-{stream}.jsonl"));
+        std::fs::write(&file, rows).unwrap();
+        let file = file.to_str().unwrap();
+        let names = ["--connection", connection, "--stream", stream, "--key", "id"];
+        self.stile(&[&["import", file][..], &names].concat());
+    }
+
     /// Runs a command on the state of the server, and returns its standard output.
     pub fn stile(&self, arguments: &[&str]) -> String {
         let mut command = self.rig.command(arguments);
@@ -276,6 +316,8 @@ pub fn forms_of(page: &Reply) -> Vec<PageForm> {
 fn read_form(form: &str) -> PageForm {
     let action = attribute(form, "action").unwrap();
     let (mut fields, mut names) = (Vec::new(), BTreeSet::new());
+    // Whether the options of the last list have begun. The first counts, whatever its value is.
+    let mut has_option = false;
     for tag in form.split('<').skip(1) {
         let name = attribute(tag, "name");
         names.extend(name.clone());
@@ -286,11 +328,13 @@ fn read_form(form: &str) -> PageForm {
             }
         } else if tag.starts_with("select") {
             fields.push((name.unwrap(), String::new()));
+            has_option = false;
         } else if tag.starts_with("option") {
             let (_, value) = fields.last_mut().unwrap();
-            if value.is_empty() || tag.contains(" selected") {
+            if !has_option || tag.contains(" selected") {
                 *value = attribute(tag, "value").unwrap();
             }
+            has_option = true;
         }
     }
     fields.retain(|(_, value)| !value.is_empty());

@@ -62,6 +62,22 @@ impl Inner {
         Ok(ListPage { path: path.clone(), entries, unnameable_entries, truncated, next_uri })
     }
 
+    /// Returns names of a folder that no path can express, for its owner. A caller who may not list
+    /// all of the folder gets none.
+    pub(super) fn odd_names(
+        &self,
+        permit: &Permit<List>,
+        most: usize,
+    ) -> Result<Vec<String>, Refusal> {
+        if !permit.may_list_all() {
+            return Ok(Vec::new());
+        }
+        let path = permit.path();
+        let folder = self.root.open_folder(path);
+        let names = folder.and_then(|folder| os::odd_names(&folder, most));
+        names.map_err(|error| refusal(&error, path))
+    }
+
     fn candidates(
         &self,
         permit: &Permit<List>,

@@ -307,6 +307,17 @@ impl Space {
         self.answer(to, move |inner| inner.list(&permit, after.as_ref())).await
     }
 
+    /// Returns names of a folder that are not UTF-8, so that no path can express them, `most` at
+    /// most. Bytes that are not part of a character are written as `\\xff`.
+    pub async fn odd_names(
+        &self,
+        permit: Permit<List>,
+        most: usize,
+    ) -> Result<Vec<String>, Refusal> {
+        let to = Disclosure::of(&permit);
+        self.answer(to, move |inner| inner.odd_names(&permit, most)).await
+    }
+
     /// Lists a page of a folder and what is below it, `max_depth` folders deep.
     pub async fn list_tree(
         &self,

@@ -650,6 +650,33 @@ pub(super) fn entries(
     Ok(false)
 }
 
+/// Returns names of a folder that are not UTF-8, `most` at most. A byte that is not part of a
+/// character is written as `\\xff`.
+pub(super) fn odd_names(folder: &OwnedFd, most: usize) -> io::Result<Vec<String>> {
+    let mut odd = Vec::new();
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        let bytes = entry.file_name().to_bytes();
+        if std::str::from_utf8(bytes).is_err() {
+            odd.push(escaped_bytes(bytes));
+        }
+        if odd.len() >= most {
+            break;
+        }
+    }
+    odd.sort();
+    Ok(odd)
+}
+
+fn escaped_bytes(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
+    }
+    text
+}
+
 fn give(
     folder: &OwnedFd,
     name: &CStr,

@@ -286,7 +286,8 @@ impl TokenStore {
             let found = lock(tables, authorization)?;
             // The owner may have narrowed the authorization since the token was ordered.
             let is_current = |found: &AuthorizationRecord| {
-                is_live(found, token.issued) && found.scopes == token.scopes
+                is_live(found, token.issued)
+                    && (&found.scopes, &found.grant) == (&token.scopes, &token.grant)
             };
             if !found.as_ref().is_some_and(is_current) {
                 return Ok(Issued::AuthorizationEnded);
@@ -395,6 +396,31 @@ impl TokenStore {
         self.change("change an authorization of", |tables| {
             let changed = tables.execute(change, values![id, scopes])?;
             narrow_sessions_of(tables, id)?;
+            Ok(changed > 0)
+        })
+    }
+
+    /// Gives an authorization these scopes and another grant in the place of `before`, in one step,
+    /// durably. They count from the next request on. Returns whether there is such an authorization
+    /// that has not ended and whose grant is `before`.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn replace_grant(
+        &self,
+        id: &str,
+        scopes: &str,
+        [before, after]: [Option<&str>; 2],
+    ) -> Result<bool, StateError> {
+        let change = "UPDATE authorizations SET scopes = ?2, grant_id = ?4 WHERE id = ?1 \
+                      AND ended IS NULL AND coalesce(grant_id, '') = ?3";
+        // No grant has an empty identifier.
+        let before = before.unwrap_or_default();
+        self.change("change an authorization of", |tables| {
+            let changed = tables.execute(change, values![id, scopes, before, after])?;
+            if changed > 0 {
+                end_sessions_of(tables, id)?;
+            }
             Ok(changed > 0)
         })
     }

@@ -9,7 +9,7 @@ use stile_domain::error::Refusal;
 use stile_domain::history::undo_plan::{Obstacle, PathNow};
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
-use stile_domain::permit::{Principal, Read};
+use stile_domain::permit::{List, Principal, Read};
 use stile_store::history::Call;
 
 use super::SpaceTools;
@@ -43,6 +43,20 @@ impl SpaceTools {
             Err(Refusal::SymlinkRefused { .. }) => Obstacle::Link,
             Err(_) => Obstacle::Unreadable,
         }))
+    }
+
+    /// Returns names of a folder that no path can express, `most` at most, for people to read.
+    ///
+    /// # Errors
+    /// A [`Refusal`].
+    pub async fn odd_names(
+        &self,
+        principal: &Principal,
+        folder: &SpacePath,
+        most: usize,
+    ) -> Result<Vec<String>, Refusal> {
+        let permit = principal.gate().permit::<List>(folder)?;
+        self.space.odd_names(permit, most).await
     }
 
     /// Returns the bytes of an old version of a file, or of the file as it is now.

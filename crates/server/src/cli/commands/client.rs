@@ -16,6 +16,7 @@ use stile_store::state::{
     AuthorizationRecord, ClientKind, ClientRecord, TokenKind, TokenRecord, TokenStore,
 };
 
+use crate::auth::last_uses;
 use crate::cli::compose::{Home, Owner, owner};
 use crate::cli::failure::Failure;
 use crate::cli::flags::{beginning, text, texts};
@@ -90,10 +91,12 @@ struct KnownClient {
     authorizations: Vec<AuthorizationRecord>,
 }
 
-/// Returns the clients, with the grants that count.
+/// Returns the clients, with the grants that count and the last uses of what was approved.
 fn known(tokens: &TokenStore, grants: &Grants) -> Result<Vec<KnownClient>, Failure> {
     let mut authorizations = tokens.authorizations()?;
+    let uses = last_uses(&tokens.authorizations_of_tokens()?, &tokens.uses()?);
     for authorization in &mut authorizations {
+        authorization.used = uses.get(&authorization.id).copied();
         authorization.grant = grants.active(authorization.grant.take());
     }
     let clients = tokens.clients()?.into_iter().map(|client| {

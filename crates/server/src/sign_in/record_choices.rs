@@ -1,0 +1,449 @@
+//! The owner's choices about what a client may see of the records, read from a form and shown in
+//! one.
+//!
+//! The pages of consent, of an approval, of a token and of a grant have the same choices: streams,
+//! where their records are from, fields and times. A stream is there because the client asks for
+//! it, because it is granted already, or because the owner adds it. What is chosen of a stream that
+//! a client asks for is never more than that.
+
+use std::collections::BTreeSet;
+
+use stile_domain::percent::{decode_form, encode_component};
+use stile_domain::records::grant::{Grant, StreamGrant};
+use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::instant::Instant;
+use stile_domain::records::visible_time::VisibleTime;
+use stile_records::administration::DeclaredStream;
+use stile_records::grant_request::{StreamGrantRequest, TimeConstraintRequest};
+
+use super::parameters::{FormParameters, parse_time};
+use super::record_access::{AskedRecords, OwnedRecords};
+use super::record_sample::{SampleOf, sample};
+use crate::pages::grant_words::seen_sentence;
+use crate::pages::record_form::{
+    AddedStream, FieldTick, MORE_FIELD, RecordForm, StreamForm, connection_field, field_field,
+    since_field, stream_field, until_field,
+};
+use crate::pages::times::input_value;
+
+/// The most streams of one form.
+const MAX_STREAMS: usize = 32;
+/// The most streams of which the owner is shown records.
+const MAX_SAMPLED: usize = 8;
+
+/// A time of a form that cannot be read. It must not widen what is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("A time of the records cannot be read, so nothing was granted. Choose it again.")]
+pub struct UnreadableTime;
+
+/// Why a stream is in the form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StreamOrigin {
+    /// The client asks for it. The owner chooses a part of what it asks for.
+    Asked,
+    /// The client has it. The owner may widen and narrow it.
+    Granted,
+    /// The owner adds it.
+    Added,
+}
+
+/// A stream of the form, before the owner chooses.
+struct StreamLine {
+    index: usize,
+    origin: StreamOrigin,
+    request: StreamGrantRequest,
+    /// Whether the form that was sent has the stream.
+    is_sent: bool,
+}
+
+/// What is chosen of a stream.
+struct ChosenStream {
+    is_ticked: bool,
+    connections: BTreeSet<String>,
+    fields: BTreeSet<String>,
+    times: [Option<Instant>; 2],
+}
+
+/// What the owner can choose of.
+pub struct RecordChoices<'a> {
+    records: &'a OwnedRecords,
+    now: Instant,
+    declared: Vec<DeclaredStream>,
+    streams: Vec<(StreamOrigin, StreamGrantRequest)>,
+}
+
+impl<'a> RecordChoices<'a> {
+    /// Begins with what a client asks for; with nothing if it asks for no records.
+    pub fn of_request(
+        records: &'a OwnedRecords,
+        now: Instant,
+        asked: Option<&AskedRecords>,
+    ) -> Self {
+        let asked = asked.map(AskedRecords::streams).unwrap_or_default().iter();
+        Self::new(records, now, asked.map(|stream| (StreamOrigin::Asked, stream.clone())))
+    }
+
+    /// Begins with what a grant shows; with nothing if there is none.
+    pub fn of_grant(records: &'a OwnedRecords, now: Instant, grant: Option<&Grant>) -> Self {
+        let streams = grant.map(|grant| grant.streams.as_slice()).unwrap_or_default().iter();
+        Self::new(records, now, streams.map(|stream| (StreamOrigin::Granted, requested(stream))))
+    }
+
+    fn new(
+        records: &'a OwnedRecords,
+        now: Instant,
+        streams: impl Iterator<Item = (StreamOrigin, StreamGrantRequest)>,
+    ) -> Self {
+        // The log has the reason of a failure, and the form then offers nothing.
+        let declared = records.service.list_streams(&records.owner, now).unwrap_or_default();
+        Self { records, now, declared, streams: streams.take(MAX_STREAMS).collect() }
+    }
+
+    /// Returns whether there is nothing to choose: no stream is there, and none is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.declared.is_empty() && self.streams.is_empty()
+    }
+
+    /// Returns whether a form adds a stream of which its reader was not shown the fields yet.
+    pub fn adds_more(&self, form: &FormParameters) -> bool {
+        self.added(form).is_some()
+    }
+
+    /// Returns what the owner chose, stream by stream. A stream of which nothing is chosen is left
+    /// out.
+    ///
+    /// # Errors
+    /// [`UnreadableTime`].
+    pub fn chosen(&self, form: &FormParameters) -> Result<Vec<StreamGrantRequest>, UnreadableTime> {
+        let mut all = Vec::new();
+        for line in self.lines(Some(form)) {
+            all.extend(self.request(&line, &self.choice(&line, Some(form))?));
+        }
+        Ok(all)
+    }
+
+    /// Returns whether a form leaves what is granted as it is.
+    pub fn leaves_all(&self, chosen: &[StreamGrantRequest]) -> bool {
+        let told = |stream: &StreamGrantRequest| {
+            let set = |names: &Option<Vec<String>>| {
+                names.as_ref().map(|names| names.iter().cloned().collect::<BTreeSet<_>>())
+            };
+            let time = stream.time_constraint.as_ref();
+            let time = time.map(|it| (it.field.clone(), it.since.clone(), it.until.clone()));
+            let (connections, fields) = (set(&stream.connection_ids), set(&stream.fields));
+            (stream.name.clone(), connections, fields, time, set(&stream.resources))
+        };
+        let before: BTreeSet<_> = self.streams.iter().map(|(_, stream)| told(stream)).collect();
+        before == chosen.iter().map(told).collect()
+    }
+
+    /// Returns the form with what the owner chose so far.
+    pub fn form(&self, chosen: Option<&FormParameters>) -> RecordForm {
+        let lines = self.lines(chosen);
+        let streams = lines.iter().map(|line| self.stream_form(line, chosen)).collect();
+        let is_there = |name: &str| lines.iter().any(|line| line.request.name == name);
+        let room = lines.len() < MAX_STREAMS;
+        let more = self.declared.iter().filter(|it| room && !is_there(it.stream.as_str()));
+        let more = more.map(|stream| AddedStream {
+            value: value_of(stream),
+            stream: stream.stream.to_string(),
+            connection: stream.connection.to_string(),
+            records: stream.records,
+        });
+        RecordForm { streams, more: more.collect() }
+    }
+
+    /// Returns the streams of the form: those that it begins with, and those that were added.
+    fn lines(&self, form: Option<&FormParameters>) -> Vec<StreamLine> {
+        let mut lines: Vec<StreamLine> = self
+            .streams
+            .iter()
+            .enumerate()
+            .map(|(index, (origin, request))| StreamLine {
+                index,
+                origin: *origin,
+                request: request.clone(),
+                is_sent: form.is_some(),
+            })
+            .collect();
+        let Some(form) = form else { return lines };
+        for index in lines.len()..MAX_STREAMS {
+            let Some(name) = form.get(&stream_field(index)) else { continue };
+            let is_new = !lines.iter().any(|line| line.request.name == name);
+            if is_new && self.declared.iter().any(|it| it.stream.as_str() == name) {
+                let request = StreamGrantRequest { name: name.to_owned(), ..Default::default() };
+                lines.push(StreamLine {
+                    index,
+                    origin: StreamOrigin::Added,
+                    request,
+                    is_sent: true,
+                });
+            }
+        }
+        if let Some(added) = self.added(form) {
+            let name = added.stream.to_string();
+            let index = lines.last().map_or(0, |last| last.index + 1);
+            if index < MAX_STREAMS && !lines.iter().any(|line| line.request.name == name) {
+                let connection_ids = Some(vec![added.connection.to_string()]);
+                let request = StreamGrantRequest { name, connection_ids, ..Default::default() };
+                lines.push(StreamLine {
+                    index,
+                    origin: StreamOrigin::Added,
+                    request,
+                    is_sent: false,
+                });
+            }
+        }
+        lines
+    }
+
+    /// Returns the stream that a form adds.
+    fn added(&self, form: &FormParameters) -> Option<&DeclaredStream> {
+        let (connection, stream) = form.get(MORE_FIELD)?.split_once('/')?;
+        let (connection, stream) = (decode_form(connection)?, decode_form(stream)?);
+        self.declared.iter().find(|known| {
+            known.connection.as_str() == connection && known.stream.as_str() == stream
+        })
+    }
+
+    /// Returns what each connection of a line declares: those that a client names, or all that have
+    /// the stream.
+    fn offered(&self, line: &StreamLine) -> Vec<&DeclaredStream> {
+        let named = line.request.connection_ids.as_ref();
+        let named = named.filter(|_| line.origin == StreamOrigin::Asked);
+        let is_offered = |stream: &&DeclaredStream| {
+            stream.stream.as_str() == line.request.name
+                && named.is_none_or(|names| names.iter().any(|it| it == stream.connection.as_str()))
+        };
+        self.declared.iter().filter(is_offered).collect()
+    }
+
+    /// Returns the fields of a line that can be chosen, in the order of the declarations.
+    fn fields(&self, line: &StreamLine) -> Vec<FieldTick> {
+        let offered = self.offered(line);
+        let required = |name: &String| {
+            offered.iter().any(|stream| stream.declaration.required().contains(name))
+        };
+        let view = line.request.view.as_ref();
+        let is_asked = |stream: &DeclaredStream, name: &String| match (view, &line.request.fields) {
+            _ if line.origin != StreamOrigin::Asked => true,
+            (Some(view), _) => {
+                stream.declaration.view(view).is_some_and(|fields| fields.contains(name))
+            }
+            (None, Some(fields)) => fields.contains(name),
+            (None, None) => true,
+        };
+        let mut fields: Vec<FieldTick> = Vec::new();
+        for stream in &offered {
+            for field in stream.declaration.fields() {
+                let is_required = required(&field.name);
+                let is_known = fields.iter().any(|known| known.name == field.name);
+                if !is_known && (is_required || is_asked(stream, &field.name)) {
+                    fields.push(FieldTick {
+                        name: field.name.clone(),
+                        kind: field.described_type(),
+                        is_required,
+                        is_ticked: false,
+                    });
+                }
+            }
+        }
+        fields
+    }
+
+    /// Returns what is chosen of a stream, or what is proposed of one that no form has had yet.
+    fn choice(
+        &self,
+        line: &StreamLine,
+        form: Option<&FormParameters>,
+    ) -> Result<ChosenStream, UnreadableTime> {
+        let form = form.filter(|_| line.is_sent);
+        let index = line.index;
+        let sent = |field: &str| form.map(|form| form.get(field));
+        let named = line.request.connection_ids.as_ref();
+        let offered = self.offered(line);
+        let connections: BTreeSet<String> =
+            offered.iter().map(|stream| stream.connection.to_string()).collect();
+        let is_only = connections.len() == 1;
+        let is_from = |connection: &String| match sent(&connection_field(index, connection)) {
+            _ if is_only => true,
+            Some(sent) => sent.is_some(),
+            None => named.is_some_and(|names| names.contains(connection)),
+        };
+        let asked = line.request.fields.as_ref();
+        let is_seen = |field: &FieldTick| match sent(&field_field(index, &field.name)) {
+            _ if field.is_required => true,
+            Some(sent) => sent.is_some(),
+            // Of a stream that the owner adds, nothing but what every record has is proposed.
+            None if line.origin == StreamOrigin::Added => false,
+            None if line.origin == StreamOrigin::Asked => true,
+            None => asked.is_none_or(|names| names.contains(&field.name)),
+        };
+        let fields = self.fields(line).into_iter().filter(is_seen).map(|field| field.name);
+        let before = times_of(&line.request);
+        let names = [since_field(index), until_field(index)];
+        let mut times = before;
+        if let Some(form) = form {
+            for ((time, before), name) in times.iter_mut().zip(before).zip(names) {
+                *time = match form.get(&name) {
+                    // The form shows whole minutes.
+                    Some(text) if before.map(input_value).as_deref() == Some(text) => before,
+                    Some(text) => Some(parse_time(text).ok_or(UnreadableTime)?),
+                    None => None,
+                };
+            }
+        }
+        if line.origin == StreamOrigin::Asked {
+            let [since, until] = before;
+            times[0] = times[0].max(since);
+            times[1] = match (times[1], until) {
+                (Some(chosen), Some(asked)) => Some(chosen.min(asked)),
+                (chosen, asked) => chosen.or(asked),
+            };
+        }
+        Ok(ChosenStream {
+            is_ticked: sent(&stream_field(index)).is_none_or(|sent| sent.is_some()),
+            connections: connections.into_iter().filter(is_from).collect(),
+            fields: fields.collect(),
+            times,
+        })
+    }
+
+    /// Returns the request for what is chosen of a stream; `None` for nothing.
+    fn request(&self, line: &StreamLine, chosen: &ChosenStream) -> Option<StreamGrantRequest> {
+        let ChosenStream { is_ticked, connections, fields, times: [since, until] } = chosen;
+        if !is_ticked || connections.is_empty() || fields.is_empty() {
+            return None;
+        }
+        let text = |time: &Option<Instant>| time.map(Instant::to_rfc3339);
+        let time = line.request.time_constraint.as_ref();
+        let is_limited = since.is_some() || until.is_some();
+        Some(StreamGrantRequest {
+            name: line.request.name.clone(),
+            connection_ids: Some(connections.iter().cloned().collect()),
+            fields: Some(fields.iter().cloned().collect()),
+            time_constraint: is_limited.then(|| TimeConstraintRequest {
+                field: time.and_then(|time| time.field.clone()),
+                since: text(since),
+                until: text(until),
+            }),
+            resources: line.request.resources.clone(),
+            ..StreamGrantRequest::default()
+        })
+    }
+
+    fn stream_form(&self, line: &StreamLine, form: Option<&FormParameters>) -> StreamForm {
+        let offered = self.offered(line);
+        let named = line.request.time_constraint.as_ref().and_then(|time| time.field.clone());
+        let declared = offered.iter().filter_map(|it| it.declaration.consent_time_field()).next();
+        let time_field = named.or_else(|| declared.map(str::to_owned));
+        let mut fields = self.fields(line);
+        let choice = self.choice(line, form).ok();
+        let request = choice.as_ref().and_then(|chosen| self.request(line, chosen));
+        for field in &mut fields {
+            field.is_ticked = choice.as_ref().is_some_and(|it| it.fields.contains(&field.name));
+        }
+        let sentence = request.as_ref().zip(choice.as_ref()).map(|(_, chosen)| {
+            seen_sentence(
+                &line.request.name,
+                chosen.connections.iter().map(String::as_str),
+                chosen.fields.iter().map(String::as_str),
+                chosen.times,
+            )
+        });
+        let sample = match (&request, &choice) {
+            (Some(request), Some(chosen)) if line.index < MAX_SAMPLED => {
+                self.sample(&offered, request, chosen, time_field.as_deref())
+            }
+            _ => Vec::new(),
+        };
+        let times = choice.as_ref().map(|chosen| chosen.times.map(|it| it.map(input_value)));
+        let [since, until] = times.unwrap_or_default().map(Option::unwrap_or_default);
+        let is_from = |name: &SourceName| {
+            choice.as_ref().is_some_and(|it| it.connections.contains(name.as_str()))
+        };
+        StreamForm {
+            index: line.index,
+            name: line.request.name.clone(),
+            is_ticked: choice.as_ref().is_none_or(|chosen| chosen.is_ticked),
+            can_be_read: choice.is_some(),
+            records: offered.iter().map(|stream| stream.records).sum(),
+            connections: offered
+                .iter()
+                .map(|stream| (stream.connection.to_string(), is_from(&stream.connection)))
+                .collect(),
+            fields,
+            seen: choice.map(|chosen| chosen.fields).unwrap_or_default(),
+            keys: line.request.resources.as_ref().map(Vec::len),
+            time_field,
+            since,
+            until,
+            sentence,
+            sample,
+        }
+    }
+
+    /// Returns records with all their fields, of the times and of a connection that are chosen.
+    fn sample(
+        &self,
+        offered: &[&DeclaredStream],
+        request: &StreamGrantRequest,
+        chosen: &ChosenStream,
+        time_field: Option<&str>,
+    ) -> Vec<serde_json::Map<String, serde_json::Value>> {
+        let [since, until] = chosen.times;
+        let is_limited = since.is_some() || until.is_some();
+        if request.resources.is_some() || (is_limited && time_field.is_none()) {
+            return Vec::new();
+        }
+        let connection = chosen.connections.iter().next().map(String::as_str);
+        let from = offered.iter().filter(|it| Some(it.connection.as_str()) == connection);
+        let all: Vec<String> = from
+            .flat_map(|stream| stream.declaration.fields())
+            .map(|field| field.name.clone())
+            .collect();
+        let of = SampleOf {
+            stream: &request.name,
+            connection,
+            fields: &all,
+            time: time_field
+                .filter(|_| is_limited)
+                .map(|field| (field, VisibleTime::new(since, until))),
+        };
+        sample((&self.records.service, &self.records.owner), self.now, &of)
+    }
+}
+
+/// Returns the value with which a form names a stream of a connection.
+pub fn value_of(stream: &DeclaredStream) -> String {
+    let [connection, stream] =
+        [stream.connection.as_str(), stream.stream.as_str()].map(encode_component);
+    format!("{connection}/{stream}")
+}
+
+/// Returns the times that a request limits a stream to.
+fn times_of(request: &StreamGrantRequest) -> [Option<Instant>; 2] {
+    let bounds = match (&request.time_constraint, &request.time_range) {
+        (Some(time), _) => [&time.since, &time.until],
+        (None, Some(range)) => [&range.since, &range.until],
+        (None, None) => return [None, None],
+    };
+    bounds.map(|bound| bound.as_deref().and_then(Instant::parse))
+}
+
+/// Returns the request that a stream of a grant was made of.
+fn requested(stream: &StreamGrant) -> StreamGrantRequest {
+    let text = |time: Option<Instant>| time.map(Instant::to_rfc3339);
+    StreamGrantRequest {
+        name: stream.stream.to_string(),
+        connection_ids: Some(stream.connections.iter().map(ToString::to_string).collect()),
+        fields: Some(stream.fields.iter().cloned().collect()),
+        time_constraint: stream.time.as_ref().map(|time| TimeConstraintRequest {
+            field: Some(time.field.clone()),
+            since: text(time.since),
+            until: text(time.until),
+        }),
+        resources: stream.keys.as_ref().map(|keys| keys.iter().cloned().collect()),
+        ..StreamGrantRequest::default()
+    }
+}

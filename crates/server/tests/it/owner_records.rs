@@ -1,0 +1,241 @@
+//! Records on the owner's pages: which of them a client sees, decided when it asks, later, and with
+//! a token; which it saw; and the page that shows what there is.
+
+use serde_json::{Value, json};
+use stile_testkit::client::McpClient as _;
+
+use crate::sign_in_kit::{
+    Browser, Place, ScriptedClient, fetch, form_to, location, parameter, text_of,
+};
+
+const MAIL: &str = "\
+{\"id\":\"a\",\"subject\":\"first\",\"body\":\"secret one\",\"sent_at\":\"2026-01-05T00:00:00Z\"}
+{\"id\":\"b\",\"subject\":\"second\",\"body\":\"secret two\",\"sent_at\":\"2026-02-05T00:00:00Z\"}
+";
+const ACCOUNT: &str = "{\"id\":\"x\",\"amount\":4,\"iban\":\"XX00\"}\n";
+
+fn place() -> Place {
+    let place = Place::new();
+    place.import("mail", "messages", MAIL);
+    place.import("bank", "rows", ACCOUNT);
+    place
+}
+
+/// Reads the records of a stream with a token.
+fn records(place: &Place, access: &str, stream: &str) -> (u16, String) {
+    let bearer = format!("Bearer {access}");
+    let url = place.at(&format!("/v1/streams/{stream}/records"));
+    let reply = fetch("GET", &url, &[("Authorization", &bearer)], "");
+    (reply.status, text_of(&reply))
+}
+
+/// Returns the grants that count.
+fn grants(place: &Place) -> Vec<Value> {
+    let listed: Value = serde_json::from_str(&place.stile(&["grant", "list", "--json"])).unwrap();
+    let all = listed.as_array().unwrap().clone();
+    all.into_iter().filter(|grant| grant["status"] == "active").collect()
+}
+
+/// Returns the address of the page that changes the one approval.
+fn edit_page(place: &Place, owner: &mut Browser) -> String {
+    let clients = place.text_at(owner, "/owner/clients");
+    let (_, rest) = clients.split_once("/owner/clients/edit?id=").unwrap();
+    place.at(&format!("/owner/clients/edit?id={}", rest.split('"').next().unwrap()))
+}
+
+#[test]
+fn owner_records_are_added_to_a_request_that_asks_for_files_alone_and_changed_later() {
+    let place = place();
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    let page = owner.open(&client.authorization_url(&[("scope", "read:/work/")]));
+    let words = text_of(&page);
+    assert!(words.contains("It did not ask for records"), "{words}");
+    assert!(words.contains(">messages of mail, 2 records<"), "{words}");
+    // Nobody allows fields that they did not see: the page comes again, and nothing is decided.
+    let added = [("more-records", "mail/messages"), ("decision", "approve")];
+    let page = place.send(&mut owner, &page, "/consent", &added);
+    assert_eq!(page.status, 200, "{page:?}");
+    let words = text_of(&page);
+    assert!(words.contains("It would see nothing of this."), "the least first: {words}");
+    assert!(words.contains("name=\"field-0-body\"") && !words.contains("mail/messages"), "{words}");
+    // The sample follows the choice, and decides nothing.
+    let chosen = [("field-0-subject", "on"), ("since-0", "2026-02-01T00:00")];
+    let shown = [&chosen[..], &[("decision", "show")]].concat();
+    let shown = text_of(&place.send(&mut owner, &page, "/consent", &shown));
+    let (_, seen) = shown.split_once("It will see").unwrap();
+    let (seen, hidden) = seen.split_once("It will not see").unwrap();
+    assert!(seen.contains("second") && hidden.contains("secret two"), "{shown}");
+    assert!(!shown.contains("secret one"), "it is of another time: {shown}");
+    assert!(grants(&place).is_empty());
+    // A time that cannot be read allows nothing.
+    let unreadable = [chosen[0], ("since-0", "yesterday"), ("decision", "approve")];
+    let again = place.send(&mut owner, &page, "/consent", &unreadable);
+    assert!(again.status == 200 && text_of(&again).contains("The time cannot be read"));
+
+    let approve = [&chosen[..], &[("decision", "approve")]].concat();
+    let answer = place.send(&mut owner, &page, "/consent", &approve);
+    let code = parameter(location(&answer).unwrap(), "code").unwrap();
+    let tokens = client.redeem(&code).json();
+    let access = tokens["access_token"].as_str().unwrap();
+    let (status, text) = records(&place, access, "messages");
+    assert_eq!(status, 200, "{text}");
+    assert!(
+        text.contains("second") && !text.contains("first") && !text.contains("secret"),
+        "{text}"
+    );
+    assert_eq!(records(&place, access, "rows").0, 403);
+
+    // Later the same form widens fields, takes the time away, and adds another stream.
+    let edit = edit_page(&place, &mut owner);
+    let page = owner.get(&edit);
+    let words = text_of(&page);
+    let fields = form_to(&page, "/owner/clients/edit").fields;
+    let has = |name: &str, value: &str| fields.contains(&(name.to_owned(), value.to_owned()));
+    assert!(has("stream-0", "messages") && has("since-0", "2026-02-01T00:00"), "{fields:?}");
+    assert!(has("field-0-subject", "on") && !has("field-0-body", "on"), "{fields:?}");
+    assert!(words.contains("It may see subject of messages from mail, since"), "{words}");
+    let before = grants(&place);
+    // A form that nobody changed makes no other grant.
+    place.send(&mut owner, &page, "/owner/clients/edit", &[("do", "save")]);
+    assert_eq!(grants(&place), before);
+    let more = [("more-records", "bank/rows"), ("do", "save")];
+    let page = place.send(&mut owner, &page, "/owner/clients/edit", &more);
+    assert_eq!(page.status, 200, "the fields are shown first");
+    let wider = [("field-0-body", "on"), ("since-0", ""), ("field-1-amount", "on"), ("do", "save")];
+    let saved = place.send(&mut owner, &page, "/owner/clients/edit", &wider);
+    assert_eq!(location(&saved), Some("/owner/clients?done=changed"), "{}", text_of(&saved));
+    let (_, text) = records(&place, access, "messages");
+    assert!(text.contains("secret one") && text.contains("secret two"), "{text}");
+    let (_, rows) = records(&place, access, "rows");
+    assert!(rows.contains("\"amount\":4") && !rows.contains("XX00"), "{rows}");
+    let now = grants(&place);
+    assert_eq!(now.len(), 1, "the grant in whose place this one is has ended: {now:?}");
+    assert_ne!(now[0]["id"], before[0]["id"]);
+
+    // A stream that is unticked is gone, and the files stay.
+    let page = owner.get(&edit);
+    let none = [("stream-0", ""), ("stream-1", ""), ("do", "save")];
+    let saved = place.send(&mut owner, &page, "/owner/clients/edit", &none);
+    assert_eq!(location(&saved), Some("/owner/clients?done=changed"));
+    assert_eq!(records(&place, access, "messages").0, 403);
+    assert!(grants(&place).is_empty());
+    assert_eq!(crate::sign_in_kit::read_file(&place, access, "/work/plan.md").0, 200);
+}
+
+#[test]
+fn owner_records_of_one_name_from_several_connections_are_chosen_by_connection() {
+    let place = place();
+    place.import("work-mail", "messages", MAIL);
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    let page = owner.open(&client.authorization_url(&[("scope", "read:/work/")]));
+    let added = [("more-records", "work-mail/messages"), ("decision", "show")];
+    let page = place.send(&mut owner, &page, "/consent", &added);
+    let fields = form_to(&page, "/consent").fields;
+    let from: Vec<&str> =
+        fields.iter().filter_map(|(name, _)| name.strip_prefix("from-0-")).collect();
+    assert_eq!(from, ["work-mail"], "only what was added is ticked");
+    let approve = [("field-0-subject", "on"), ("decision", "approve")];
+    let answer = place.send(&mut owner, &page, "/consent", &approve);
+    let code = parameter(location(&answer).unwrap(), "code").unwrap();
+    let tokens = client.redeem(&code).json();
+    let (_, text) = records(&place, tokens["access_token"].as_str().unwrap(), "messages");
+    assert!(text.contains("work-mail") && !text.contains("\"mail\""), "{text}");
+}
+
+#[test]
+fn owner_records_are_chosen_with_a_token_beside_a_folder() {
+    let place = place();
+    let mut owner = place.signed_in_browser();
+    let page = owner.get(&place.at("/owner/connect"));
+    let added = [("more-records", "mail/messages"), ("name", "reader"), ("folder", "/work")];
+    let page = place.send(&mut owner, &page, "/owner/connect/token", &added);
+    let words = text_of(&page);
+    assert!(words.contains("see some of <strong><bdi>messages</bdi>"), "{words}");
+    assert!(words.contains("value=\"reader\""), "what was typed stays: {words}");
+    assert_eq!(place.stile(&["token", "list", "--json"]).trim(), "[]");
+    let choice = [("field-0-subject", "on"), ("do", "make")];
+    let made = text_of(&place.send(&mut owner, &page, "/owner/connect/token", &choice));
+    let (said, rest) = made.split_once("id=\"made-token\"").unwrap_or_else(|| panic!("{made}"));
+    assert!(said.contains("may read the files in /work and below"), "{said}");
+    assert!(said.contains("may see subject of messages from mail"), "{said}");
+    let token = rest.split(['>', '<']).nth(1).unwrap();
+    let (_, text) = records(&place, token, "messages");
+    assert!(text.contains("second") && !text.contains("secret"), "{text}");
+    assert_eq!(crate::sign_in_kit::read_file(&place, token, "/work/plan.md").0, 200);
+    assert_eq!(crate::sign_in_kit::read_file(&place, token, "/journal/day.md").0, 403);
+    // Without files, and without anything.
+    let nothing = [("verb", "nothing"), ("stream-0", ""), ("do", "make")];
+    let refused = place.send(&mut owner, &page, "/owner/connect/token", &nothing);
+    assert_eq!(refused.status, 409, "{}", text_of(&refused));
+    let records_alone =
+        [("verb", "nothing"), ("field-0-subject", "on"), ("do", "make"), ("name", "mail alone")];
+    let made = text_of(&place.send(&mut owner, &page, "/owner/connect/token", &records_alone));
+    assert!(made.contains("mail alone") && !made.contains("may read"), "{made}");
+}
+
+#[test]
+fn owner_records_that_a_client_saw_are_told_by_stream_and_connection() {
+    let place = place();
+    let grant = place.stile(&["grant", "create", "--client", "x", "--stream", "messages"]);
+    let token = ["token", "--grant", grant.trim(), "--client", "reader"];
+    let token = place.stile(&token);
+    let mut agent = place.server.client(token.trim());
+    agent.tool("query_records", json!({ "stream": "messages" })).unwrap();
+    agent.tool("schema", json!({})).unwrap();
+    assert_eq!(records(&place, token.trim(), "messages").0, 200);
+    let mut owner = place.signed_in_browser();
+    let page = place.text_at(&mut owner, "/owner/clients");
+    assert!(
+        page.contains("It was shown 4 messages of mail and asked about records once."),
+        "{page}"
+    );
+    let activity = place.text_at(&mut owner, "/owner/activity");
+    assert!(activity.contains("reader listed records: 2 messages of mail"), "{activity}");
+    let (_, file) = std::fs::read_dir(place.rig.state.join("journal"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| (0, std::fs::read_to_string(path).unwrap_or_default()))
+        .next()
+        .unwrap();
+    assert!(!file.contains("secret") && !file.contains("first"), "no content: {file}");
+}
+
+#[test]
+fn owner_records_have_a_page_with_sizes_and_the_last_imports() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    let empty = place.text_at(&mut owner, "/owner/records");
+    assert!(
+        empty.contains("There are no records yet") && empty.contains("/owner/import"),
+        "{empty}"
+    );
+    place.import("mail", "messages", MAIL);
+    let page = place.text_at(&mut owner, "/owner/records");
+    for part in
+        ["messages", "mail", "2 records in one stream", "connection=mail&amp;stream=messages"]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let sent = [(
+        "csrf",
+        form_to(&owner.get(&place.at("/owner/import")), "/sign-out").fields[0].1.clone(),
+    )];
+    let sent: Vec<(&str, &str)> =
+        sent.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let rows = "{\"id\":\"a\",\"amount\":1}\n{\"id\":\"b\",\"amount\":2}\n{\"id\":\"c\",\n";
+    owner.send_file(&place.at("/owner/import"), &sent, ("odd.jsonl", rows));
+    let preview = owner.get(&place.at("/owner/import"));
+    let words = text_of(&preview);
+    let (choices, button) =
+        (words.find("Where they go, and how they are read"), words.find("Store all rows"));
+    assert!(choices.unwrap() < button.unwrap(), "the choices stand above the button: {words}");
+    place.send(&mut owner, &preview, "/owner/import/store", &[]);
+    while place.text_at(&mut owner, "/owner/import").contains("data-progress") {
+        std::thread::yield_now();
+    }
+    let page = place.text_at(&mut owner, "/owner/records");
+    assert!(page.contains("odd.jsonl") && page.contains("bad 1"), "{page}");
+    assert!(page.contains("Rows that could not be stored"), "{page}");
+}
