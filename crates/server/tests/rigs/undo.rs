@@ -240,7 +240,7 @@ impl Stage {
     /// Takes back what an agent did. The history may know nothing of an agent.
     fn undo(&self, agent: &str) -> Undone {
         let undone = self.stile(&["undo", "--client", agent, "--since", "1h", "--yes"]);
-        let is_nothing = undone.told.contains("the history has no such change");
+        let is_nothing = undone.told.contains("the history has no change");
         Undone { is_whole: undone.is_whole || is_nothing, ..undone }
     }
 
