@@ -19,9 +19,9 @@ pub const OWNER_ALONE: u32 = 0o700;
 pub struct FolderNote {
     /// The call; 0 for one that changed no file.
     pub call: ChangeNumber,
-    /// The folder.
+    /// The path that the folder had.
     pub path: SpacePath,
-    /// The permission bits.
+    /// The permission bits that the folder had.
     pub mode: u32,
     /// The tool of the call.
     pub tool: String,

@@ -25,6 +25,7 @@ use super::frame::{
 };
 use super::signed_in::{self, Outcome, PageError, Visit};
 use super::times::minute;
+use crate::auth::scope_doubts::doubts;
 use crate::auth::{MintRequest, MintedToken};
 use crate::http::metadata::MCP_PATH;
 use crate::sign_in::settings::AuthorizationServer;
@@ -34,6 +35,8 @@ use crate::sign_in::web_request::WebRequest;
 const PAGE: (&str, &str) = (CONNECT_PATH, "Connect a client");
 /// How long a token for an import is valid.
 const IMPORT_LIFE: Duration = Duration::from_secs(60 * 60);
+/// The most characters of what may be a mistake.
+const MAX_DOUBT: usize = 300;
 /// The most folders to choose from.
 const MAX_FOLDERS: usize = 200;
 /// What a token may do, and the words of the form for it.
@@ -558,6 +561,7 @@ pub(super) fn made(
         "headers": { "Authorization": format!("Bearer {}", minted.token) },
     } } });
     let name = order.client.as_deref().unwrap_or_default();
+    let root = visit.owner_space().ok().map(|space| space.root.as_path());
     html! {
         h1 { "The token is made" }
         p class="warning" role="status" {
@@ -565,6 +569,9 @@ pub(super) fn made(
         }
         p {
             bdi { (shown_start(name, 80)) } " " (said) ", until " (minute(minted.expires)) " UTC."
+        }
+        @for doubt in doubts(order.scopes.iter(), root) {
+            p class="warning" { "Please look again: " (shown_start(&doubt, MAX_DOUBT)) "." }
         }
         label for="made-token" { "The token" }
         textarea id="made-token" readonly rows="4" { (minted.token) }

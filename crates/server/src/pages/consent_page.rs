@@ -13,6 +13,7 @@ use stile_domain::unseen::shown_start;
 
 use super::access_form::AccessForm;
 use super::frame::PageFrame;
+use crate::auth::scope_doubts::doubts;
 
 /// How long an approval may last: the value in the form, the words, and the seconds.
 pub const DURATIONS: [(&str, &str, i64); 5] = [
@@ -24,6 +25,9 @@ pub const DURATIONS: [(&str, &str, i64); 5] = [
 ];
 /// The duration that the page proposes.
 pub const PROPOSED_DURATION: &str = "90d";
+
+/// The most characters of what may be a mistake.
+const MAX_DOUBT: usize = 300;
 
 /// The decision that only shows what the choices open.
 pub const SHOW: &str = "show";
@@ -107,6 +111,12 @@ impl ConsentView<'_> {
             .respond(status, &body)
     }
 
+    /// Returns what may be a mistake about the scopes that are asked for.
+    fn doubts(&self) -> Vec<String> {
+        let asked = self.files.lines.iter().map(|(line, _)| &line.scope);
+        doubts(asked, None).iter().map(|doubt| shown_start(doubt, MAX_DOUBT)).collect()
+    }
+
     fn duration(&self) -> &str {
         self.files.chosen.and_then(|form| form.get("duration")).unwrap_or(PROPOSED_DURATION)
     }
@@ -117,6 +127,9 @@ impl ConsentView<'_> {
                 section class="card" aria-labelledby="files" {
                     h2 id="files" { (self.client) " would be allowed to:" }
                     (self.files.markup())
+                    @for doubt in self.doubts() {
+                        p class="warning" { "Please look again: " (doubt) "." }
+                    }
                 }
             }
             @if let Some(records) = &self.records {

@@ -653,6 +653,17 @@ fn a_folder_is_not_adopted_while_it_is_served_without_a_history_and_lost_tokens_
     assert!(code == Some(0) && lost.contains("of codex, `read:/`, until"), "{plan}");
     assert!(!lost.contains("cursor"), "{plan}");
     assert_eq!(adopt(&["--yes"]).0, Some(0));
+    // What opens nothing any more does not stand as live.
+    let list = |more: &[&str]| {
+        let mut command = new.command(&["token", "list"]);
+        let output = command.args(more).arg("--state").arg(&new.state).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (listed, json) = (list(&[]), list(&["--json"]));
+    let line = |client: &str| listed.lines().find(|line| line.contains(client)).unwrap();
+    assert!(line("codex").contains("revoked (its folder was adopted)"), "{listed}");
+    assert!(line("cursor").contains("live"), "{listed}");
+    assert!(json.contains("its folder was adopted"), "{json}");
 }
 
 #[test]
@@ -765,4 +776,34 @@ fn an_undo_of_everybody_since_a_time_needs_no_client() {
     for name in ["a.md", "b.md"] {
         assert_eq!(stage.text(name).as_deref(), Some("mine\n"));
     }
+}
+
+#[test]
+fn a_journal_that_was_removed_as_a_whole_is_an_alarm_while_the_history_knows_of_its_calls() {
+    let stage = Stage::new(&[]);
+    for name in ["a.md", "b.md"] {
+        stage.put(name, "one\n");
+        replace(&mut stage.client("cursor"), &format!("/{name}"), "one", "two");
+    }
+    let verify = |rig: &Rig| {
+        let mut command = rig.command(&["audit", "verify"]);
+        let output = command.arg("--state").arg(&rig.state).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code(), text)
+    };
+    let Stage { folder: _folder, rig, server } = stage;
+    server.kill();
+    assert_eq!(verify(&rig).0, Some(0));
+    std::fs::remove_dir_all(rig.state.join("journal")).unwrap();
+    for name in std::fs::read_dir(&rig.state).unwrap().map(|entry| entry.unwrap().path()) {
+        if name.file_name().unwrap().to_string_lossy().starts_with("journal.") {
+            std::fs::remove_file(name).unwrap();
+        }
+    }
+    let (code, text) = verify(&rig);
+    assert!(code == Some(1) && text.contains("it was removed as a whole"), "{text}");
+    let mut doctor = rig.command(&["doctor"]);
+    let doctor = doctor.arg("--root").arg(&rig.root).arg("--state").arg(&rig.state).output();
+    let doctor = String::from_utf8(doctor.unwrap().stdout).unwrap();
+    assert!(doctor.contains("the journal was changed in one place"), "{doctor}");
 }

@@ -2,18 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{OptionalExtension as _, Row, params, params_from_iter, types::Value};
+use rusqlite::{
+    Connection, OpenFlags, OptionalExtension as _, Row, params, params_from_iter, types::Value,
+};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
 
-use super::History;
 use super::change_query::{ChangeQuery, ClientChanges, NewestFirst};
 use super::change_row::OWNER;
 use super::error::{HistoryError, VersionError};
 use super::file_metadata::{FileMetadata, MetadataOf};
+use super::{History, database};
+use crate::state::StateDir;
 
 const COLUMNS: &str = "number, call, at, kind, path, destination, before, size_before, after, \
                        tool, subject, client, token, takes_back";
@@ -61,6 +64,24 @@ impl History {
             }
         }
         Ok(found)
+    }
+
+    /// Returns when the second of the calls changed something that the history of a state folder
+    /// has, of whatever space; `None` if it has fewer, or there is no history. Of the first call, a
+    /// kill may have prevented everything else.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn second_call(state: &StateDir) -> Result<Option<Instant>, HistoryError> {
+        let path = state.path().join(super::FOLDER).join(database::NAME);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let query = "SELECT at FROM changes \
+                     WHERE call <> (SELECT call FROM changes ORDER BY number LIMIT 1) \
+                     ORDER BY number LIMIT 1";
+        Ok(connection.query_row(query, [], |row| row.get(0)).optional()?.map(Instant))
     }
 
     /// Returns the clients with changes, without the owner's commands, the last one that changed

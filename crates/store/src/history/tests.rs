@@ -7,10 +7,12 @@ use std::sync::Arc;
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChangeKind};
 use stile_domain::history::version::OldVersion;
+use stile_domain::journal::JournalLine;
 use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
 
 use super::*;
+use crate::journal::{FaultKind, Journal, JournalPlace};
 
 mod appends;
 
@@ -651,7 +653,7 @@ fn an_adopted_folder_has_the_history_of_the_old_one_and_its_own() {
     assert!(matches!(History::adopt(&state, &new, &space), Err(HistoryError::InUse)));
     drop(marker);
     History::adopt(&state, &new, &space).unwrap();
-    tokens.adopt(&new, &space).unwrap();
+    tokens.adopt(&new, &space, 0).unwrap();
     let adopted = History::open_to_serve(&state, &new, &named(LIMITS)).unwrap();
     assert_eq!(adopted.changes(&ChangeQuery::default()).unwrap().len(), 2);
     assert!(adopted.held_folder().join(".stile-left").exists());
@@ -783,4 +785,26 @@ fn an_undo_that_the_history_has_room_for_lacks_nothing() {
     };
     assert_eq!(rig.history.foresee_lacking(&undo, &[foreseen]).unwrap(), []);
     assert!(rig.history.free_bytes().unwrap() > 300_000);
+}
+
+#[test]
+fn a_journal_that_begins_after_calls_of_the_history_is_an_alarm() {
+    let rig = Rig::new();
+    rig.replace("/a.md", b"one\n", b"two\n");
+    rig.replace("/a.md", b"two\n", b"three\n");
+    let state = StateDir::open(&rig.folder.path().join("state")).unwrap();
+    let journal = Journal::open(&state).unwrap();
+    journal.append(JournalLine { tool: "text.edit".to_owned(), ..JournalLine::default() }).unwrap();
+    drop(journal);
+    let faults = || -> Vec<FaultKind> {
+        let found = JournalPlace::new(state.clone(), None).verify(&mut |_| {}).unwrap();
+        found.faults.iter().map(|fault| fault.kind).collect()
+    };
+    assert_eq!(faults(), []);
+    let run = |statement: &str| rig.history.connection().execute(statement, []).unwrap();
+    run("UPDATE changes SET at = at - 3600000000");
+    assert_eq!(faults(), [FaultKind::BegunLate]);
+    // A kill may have come between the first change of all and its line.
+    run("DELETE FROM changes WHERE number > 1");
+    assert_eq!(faults(), []);
 }

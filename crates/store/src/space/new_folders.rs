@@ -60,9 +60,9 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Returns the mode of a folder that is made: the one that an undo knows, or that the folder had
-    /// which a call removed or moved away last; for an undo that knows neither, one for the owner
-    /// alone.
+    /// Returns the mode of a folder that is made: the one that an undo knows, or that the folder
+    /// had which a call removed or moved away last; for an undo that knows neither, one for the
+    /// owner alone.
     fn mode_of_new_folder(&self, path: &SpacePath) -> Option<u32> {
         let of_history = || self.history.as_ref().and_then(|it| it.mode_of_folder(path));
         let known = self.call.folder_mode(path).or_else(of_history);
@@ -71,8 +71,8 @@ impl Change<'_> {
         known.or_else(|| self.call.is_of_owner().then_some(os::OWNER_ALONE))
     }
 
-    /// Gives a folder another mode for an undo, if it still has the mode `from`, or only those of its
-    /// rights that it keeps. Notes what it had.
+    /// Gives a folder another mode for an undo, if it still has the mode `from`, or only those of
+    /// its rights that it keeps. Notes what it had.
     pub(super) fn set_folder_mode(
         &self,
         path: &SpacePath,
