@@ -3,6 +3,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use stile_testkit::client::{Http, McpClient as _};
@@ -371,4 +372,71 @@ fn an_undo_of_a_client_needs_no_time_and_says_what_it_did_not_find() {
     stage.owner(&["undo", "--client", "cursor", "--yes"]);
     assert_eq!(stage.text("a.md").as_deref(), Some("one\n"));
     assert_eq!(stage.text("b.md").as_deref(), Some("two\n"));
+}
+
+/// Checks that the owner reads nothing that is meant for agents.
+fn is_for_the_owner(told: &str) {
+    for word in ["Call ", "call again", "text.read", "file.list", "the user", "`hash`", "space://"]
+    {
+        assert!(!told.contains(word), "{word}: {told}");
+    }
+}
+
+#[test]
+fn what_fails_is_said_in_the_words_of_the_owner() {
+    let stage = Stage::new(&[]);
+    stage.put("a.md", "one\n");
+    stage.put("b.md", "one\n");
+    let mut agent = stage.client("cursor");
+    replace(&mut agent, "/a.md", "one", "two");
+    replace(&mut agent, "/b.md", "one", "two");
+    // A second name, and a file that nobody may write to.
+    let (file, link) = (stage.rig.root.join("a.md"), stage.rig.root.join("link.md"));
+    std::fs::hard_link(file, link).unwrap();
+    let closed = Permissions::from_mode(0o444);
+    std::fs::set_permissions(stage.rig.root.join("b.md"), closed).unwrap();
+    let undo = ["undo", "--client", "cursor", "--yes"];
+    for command in [&undo[..], &["restore", "a.md", "--yes"], &["restore", "b.md", "--yes"]] {
+        let output = stage.stile(command);
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {told}");
+        is_for_the_owner(&told);
+        if command[1] != "b.md" {
+            assert!(told.contains("/a.md has more than one name (hard links)"), "{told}");
+        }
+        if command[1] != "a.md" {
+            assert!(told.contains("the system does not let Stile change /b.md"), "{told}");
+        }
+    }
+    for command in [&["show", "a.md@77"][..], &["show", "no.md@1"], &["diff", "a.md", "@77"]] {
+        let told = String::from_utf8(stage.stile(command).stderr).unwrap();
+        is_for_the_owner(&told);
+        assert!(told.starts_with("error: "), "{told}");
+    }
+}
+
+#[test]
+fn two_undos_at_once_take_back_all_and_say_what_the_other_did_in_the_owners_words() {
+    let stage = Stage::new(&[]);
+    let mut agent = stage.client("cursor");
+    for number in 0..40 {
+        stage.put(&format!("{number}.md"), "one\n");
+        replace(&mut agent, &format!("/{number}.md"), "one", "two");
+    }
+    let undos = [(), ()].map(|()| {
+        let mut command = stage.rig.command(&["undo", "--client", "cursor", "--yes"]);
+        command.arg("--root").arg(&stage.rig.root).arg("--state").arg(&stage.rig.state);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    for undo in undos {
+        let output = undo.wait_with_output().unwrap();
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        is_for_the_owner(&told);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{told}");
+    }
+    for number in 0..40 {
+        assert_eq!(stage.text(&format!("{number}.md")).as_deref(), Some("one\n"), "{number}");
+    }
+    let last = stage.owner(&["undo", "--client", "cursor"]);
+    assert!(last.ends_with("Nothing is to be done.\n"), "{last}");
 }

@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(audience("new"), old.audience);
         let other = audience("old");
         assert!(other != old.audience && other != new.audience);
-        assert_eq!(folders.tokens.given_up_spaces().unwrap(), [new.audience.clone()]);
+        assert_eq!(folders.tokens.given_up_spaces().unwrap(), std::slice::from_ref(&new.audience));
         // No folder gets the tokens of the space that the new folder had for a while.
         assert_ne!(folders.make("third").audience, new.audience);
         assert_eq!(folders.tokens.audience_of(&folders.at("new")).unwrap(), Some(old.audience));

@@ -237,7 +237,7 @@ fn choose_by_plan(
             let first = file.made.and(file.first).filter(|first| open.contains(first));
             first.is_some_and(|first| facts.is_other_file(path, path, first))
         };
-        return match files.iter().any(|file| is_other(file)) {
+        return match files.iter().any(&mut is_other) {
             true => (Choice::All, plan.steps),
             false => (Choice::Nothing(plan), Vec::new()),
         };
