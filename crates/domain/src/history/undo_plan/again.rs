@@ -86,8 +86,11 @@ impl<'u> TakenBack<'u> {
 
     fn has(&self, change: &PastChange) -> bool {
         match change.kind {
-            PastChangeKind::Moved => self.has_move(change.number),
-            _ => self.has_in_place(change),
+            PastChangeKind::Moved => {
+                let to = change.to.as_ref().unwrap_or(&change.path);
+                self.has_move(change.number) || self.has_in_place(to, change.number)
+            }
+            _ => self.has_in_place(&change.path, change.number),
         }
     }
 
@@ -96,17 +99,17 @@ impl<'u> TakenBack<'u> {
     }
 
     /// After an undo a file is what it was before the first change that the undo took back.
-    fn has_in_place(&self, change: &PastChange) -> bool {
+    fn has_in_place(&self, path: &SpacePath, number: ChangeNumber) -> bool {
         let mut until = None;
-        for undo in self.in_place.get(&change.path).into_iter().flatten().rev() {
-            if undo.number <= change.number {
+        for undo in self.in_place.get(path).into_iter().flatten().rev() {
+            if undo.number <= number {
                 break;
             }
             if until.is_some_and(|until| undo.number >= until) {
                 continue;
             }
             match undo.takes_back {
-                Some(first) if first <= change.number => return true,
+                Some(first) if first <= number => return true,
                 first => until = first,
             }
         }
@@ -179,7 +182,10 @@ fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) 
     let (choice, steps) = choose_by_plan(group, &(&asked - &done), facts);
     let all = group.all();
     let left_by_us: BTreeMap<_, _> = all.iter().flat_map(places_after).collect();
-    // Somebody changed these files after an undo took back what the steps would take back.
+    // Somebody changed these files after an undo took back what the steps would take back, or the
+    // undo of other changes did that: then it gave back what was there before, whatever it holds.
+    let own = TakenBack::by(&group.undone);
+    let by_own = |number| group.changes.iter().any(|it| it.number == number && own.has(it));
     let is_again = |step: &&UndoStep| step.takes_back().is_some_and(|first| done.contains(&first));
     let mut changed_since = BTreeSet::new();
     for step in steps.iter().filter(is_again) {
@@ -188,8 +194,13 @@ fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) 
             PathNow::Nothing | PathNow::Blocked(_) => None,
         };
         // A mode that somebody gave the file since stays, too.
-        let is_for_mode = matches!(step, UndoStep::Restore { from, to, .. } if *from == Some(*to));
-        if is_for_mode || left_by_us.get(step.path()).is_some_and(|left| *left != now) {
+        let is_for_mode = matches!(step, UndoStep::Restore { from, to, .. } if *from == Some(*to))
+            && steps.iter().filter(|other| touches(other, step.path())).count() == 1;
+        let is_by_others = !step.takes_back().is_some_and(by_own);
+        if is_for_mode
+            || is_by_others
+            || left_by_us.get(step.path()).is_some_and(|left| *left != now)
+        {
             changed_since.insert(step.path().clone());
         }
     }
@@ -202,6 +213,11 @@ fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) 
         !is_done || !changed_since.iter().any(|path| change.concerns(path))
     };
     Choice::Rest(chosen.into_iter().filter(is_rest).collect())
+}
+
+/// Whether a step changes what is at a path.
+fn touches(step: &UndoStep, path: &SpacePath) -> bool {
+    step.path() == path || matches!(step, UndoStep::MoveBack { to, .. } if to == path)
 }
 
 /// Chooses by what the plans come to. Returns the steps, too. `open` are the changes that no undo

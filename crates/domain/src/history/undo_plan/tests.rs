@@ -757,6 +757,34 @@ fn an_undo_of_one_agent_keeps_what_an_undo_of_another_gave_back() {
 }
 
 #[test]
+fn an_undo_of_one_agent_keeps_what_an_undo_of_another_gave_back_although_both_made_the_same() {
+    let (note, other) = (path("/keep.md"), path("/other.md"));
+    let start = [Deed::Write(note.clone(), 1)];
+    let made_again = [
+        (0, Deed::Remove(note.clone())),
+        (1, Deed::Write(note.clone(), 1)),
+        (0, Deed::Remove(note.clone())),
+    ];
+    let moved_there = [
+        (0, Deed::Remove(note.clone())),
+        (1, Deed::Write(other.clone(), 1)),
+        (1, Deed::Move(other, note.clone())),
+        (0, Deed::Remove(note.clone())),
+    ];
+    for deeds in [&made_again[..], &moved_there] {
+        let mut agents = TwoAgents::after(&start, deeds);
+        // The first undo takes the second removal back alone, and the next one the first.
+        for agent in [0, 1, 0, 1, 0, 1] {
+            agents.undo(agent);
+        }
+        assert_eq!(agents.world.disk, Disk::from([(note.clone(), hash(1))]));
+        for agent in [0, 1] {
+            assert_eq!(agents.undo(agent), UndoPlan::default());
+        }
+    }
+}
+
+#[test]
 fn undos_of_two_agents_that_made_and_removed_a_file_by_turns_come_to_an_end() {
     let note = path("/f");
     let deeds = [
