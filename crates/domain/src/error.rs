@@ -1,4 +1,5 @@
-//! The refusals of the file and note tools, written for the agent that made the call.
+//! The refusals of the file and note tools, written for the agent that made the call. `owner_text`
+//! has the words for the owner.
 //!
 //! Each message says in this order: what is wrong and in which argument, what is true now, and what
 //! to call next. The texts of the variants say the first two, and `next_step` has the third, since
@@ -20,6 +21,7 @@ use crate::scope::Scope;
 use crate::tool_name::ShownTools;
 
 mod next_step;
+pub mod owner_text;
 
 /// One line of a file, quoted in a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

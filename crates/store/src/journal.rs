@@ -56,7 +56,7 @@ use reading::{EXTENSION, FOLDER, chained_files, journal_files};
 pub use reading::{JournalContents, MergedLines, NewLines, read_all};
 pub use removal::RemovedLines;
 pub use shared::SharedJournal;
-use timestamp::timestamp;
+use timestamp::{time_in_name, timestamp};
 pub use verify::{FaultKind, JournalFault, Verification, verify_newest};
 
 use crate::now;
@@ -519,11 +519,6 @@ impl Shared {
             state = self.lock();
         }
     }
-}
-
-/// Returns a time as the name of a file begins with it. Such times sort as text.
-fn time_in_name(time: Instant) -> String {
-    timestamp(time).replace(['-', ':'], "")
 }
 
 impl Current {

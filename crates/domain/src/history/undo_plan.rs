@@ -60,6 +60,15 @@ pub enum UndoStep {
         /// The folder.
         path: SpacePath,
     },
+    /// Gives a folder the mode that the folder had which was at its path before.
+    SetFolderMode {
+        /// The folder.
+        path: SpacePath,
+        /// The permission bits that the folder must still have.
+        from: u32,
+        /// The permission bits that it gets.
+        to: u32,
+    },
 }
 
 impl UndoStep {
@@ -69,7 +78,8 @@ impl UndoStep {
             Self::Restore { path, .. }
             | Self::Remove { path, .. }
             | Self::MoveBack { path, .. }
-            | Self::RemoveFolder { path } => path,
+            | Self::RemoveFolder { path }
+            | Self::SetFolderMode { path, .. } => path,
         }
     }
 
@@ -80,7 +90,7 @@ impl UndoStep {
             Self::Restore { before, .. }
             | Self::Remove { before, .. }
             | Self::MoveBack { before, .. } => Some(*before),
-            Self::RemoveFolder { .. } => None,
+            Self::RemoveFolder { .. } | Self::SetFolderMode { .. } => None,
         }
     }
 }
@@ -142,6 +152,8 @@ pub enum LeftReason {
     ChangedSince,
     /// The file has gone.
     GoneSince,
+    /// The folder has a mode that no call gave it.
+    FolderModeChanged,
     /// Another file has the path to which a file would go back.
     PathTaken,
     /// Something that is not a file keeps the file from its path.
@@ -160,6 +172,9 @@ impl LeftReason {
         match self {
             Self::ChangedSince => "was changed since",
             Self::GoneSince => "is not there any more",
+            Self::FolderModeChanged => {
+                "is a folder with another mode than it had, which somebody gave it since"
+            }
             Self::PathTaken => "there is another file",
             Self::Blocked(Obstacle::NotAFile) => {
                 "a folder or something else that is not a file has that path"
@@ -177,7 +192,9 @@ impl LeftReason {
     /// something keeps the undo from giving the file back.
     fn is_somebodys(self) -> bool {
         match self {
-            Self::ChangedSince | Self::GoneSince | Self::PathTaken => true,
+            Self::ChangedSince | Self::GoneSince | Self::FolderModeChanged | Self::PathTaken => {
+                true
+            }
             Self::Blocked(_) | Self::NotKept | Self::Damaged | Self::TooLarge => false,
         }
     }
@@ -203,6 +220,10 @@ struct Planned {
     before: ChangeNumber,
     /// What was at the path at first.
     at_first: PathNow,
+    /// Whether a change was taken back since the last step for the file.
+    has_changes: bool,
+    /// The first change of the file that is taken back.
+    first: Option<ChangeNumber>,
 }
 
 /// What an undo has to know of the files and the history.
@@ -212,12 +233,18 @@ pub trait UndoFacts {
 
     /// Returns why a restoring step cannot be made; `None` if the history can give its version.
     fn lacks(&mut self, step: &UndoStep) -> Option<LeftReason>;
+
+    /// Whether a file that has the content of before a change is another file, with another mode or
+    /// other attributes than the one that had it then. The file is at the path `now` so far.
+    fn is_other_file(&mut self, now: &SpacePath, path: &SpacePath, before: ChangeNumber) -> bool;
 }
 
 /// What the plan knows of each path.
 struct Planner<'a> {
     facts: &'a mut dyn UndoFacts,
     files: BTreeMap<SpacePath, Planned>,
+    /// Where the files are now that steps move; `None` for those that steps restore.
+    places: BTreeMap<SpacePath, Option<SpacePath>>,
     /// The files that cannot be given back, which are named already.
     named: BTreeSet<SpacePath>,
     /// The folders that the steps so far made and did not remove.
@@ -235,6 +262,7 @@ fn planned<'a>(changes: &[PastChange], facts: &'a mut dyn UndoFacts) -> Planner<
     let mut planner = Planner {
         facts,
         files: BTreeMap::new(),
+        places: BTreeMap::new(),
         named: BTreeSet::new(),
         folders: BTreeSet::new(),
         plan: UndoPlan::default(),
@@ -305,7 +333,8 @@ impl Planner<'_> {
                 PathNow::File(version) => Some(version),
                 PathNow::Nothing | PathNow::Blocked(_) => None,
             };
-            Planned { made: version, wanted: version, before: number, at_first }
+            let (made, wanted) = (version, version);
+            Planned { made, wanted, before: number, at_first, has_changes: false, first: None }
         })
     }
 
@@ -331,6 +360,8 @@ impl Planner<'_> {
         if file.wanted == change.after {
             file.wanted = change.before;
             file.before = change.number;
+            file.has_changes = true;
+            file.first = Some(change.number);
         } else if file.wanted != change.before {
             let is_gone = file.wanted.is_none();
             let missing = if is_gone { LeftReason::GoneSince } else { LeftReason::ChangedSince };
@@ -396,6 +427,8 @@ impl Planner<'_> {
         };
         self.make_folders(&change.path);
         self.plan.steps.push(step);
+        let place = self.places.remove(to).unwrap_or_else(|| Some(to.clone()));
+        self.places.insert(change.path.clone(), place);
         self.set(to, None, change.number);
         self.set(&change.path, Some(from), change.number);
     }
@@ -426,9 +459,19 @@ impl Planner<'_> {
         from != Some(to) && self.facts.lacks(&step).is_some()
     }
 
+    /// Whether a file that has its content is another one than before a change. A file that a step
+    /// restores may have been one in between.
+    fn is_other_file(&mut self, path: &SpacePath, before: ChangeNumber) -> bool {
+        match self.places.get(path).unwrap_or(&Some(path.clone())) {
+            Some(now) => self.facts.is_other_file(now, path, before),
+            None => true,
+        }
+    }
+
     fn set(&mut self, path: &SpacePath, version: Option<ContentHash>, before: ChangeNumber) {
         let file = self.file(path, before);
         (file.made, file.wanted, file.before) = (version, version, before);
+        (file.has_changes, file.first) = (false, Some(before));
     }
 
     /// Returns what will keep a file from a path after the steps so far. A file above that is not
@@ -504,10 +547,11 @@ impl Planner<'_> {
     /// Adds the step that makes of a file what is wanted, unless it is that already. If that cannot
     /// be done, the file stays as the steps so far make it.
     fn settle(&mut self, path: &SpacePath) {
-        let Some(Planned { made, wanted, before, .. }) = self.files.get(path).copied() else {
+        let Some(Planned { made, wanted, before, has_changes, .. }) = self.files.get(path).copied()
+        else {
             return;
         };
-        if made == wanted {
+        if made == wanted && !(has_changes && made.is_some() && self.is_other_file(path, before)) {
             return;
         }
         let step = match (made, wanted) {
@@ -525,6 +569,7 @@ impl Planner<'_> {
         let becomes = if why.is_some() { made } else { wanted };
         if let Some(file) = self.files.get_mut(path) {
             (file.made, file.wanted) = (becomes, becomes);
+            file.has_changes = false;
         }
         match why {
             Some(why) => self.leave(before, path, why),
@@ -532,6 +577,7 @@ impl Planner<'_> {
                 if let UndoStep::Restore { from: None, .. } = step {
                     self.make_folders(path);
                 }
+                self.places.insert(path.clone(), None);
                 self.plan.steps.push(step);
             }
         }

@@ -17,6 +17,7 @@ mod provider_tokens;
 mod rejection;
 #[cfg(test)]
 mod samples;
+pub mod scope_doubts;
 mod signature;
 mod stdio_client;
 mod token_uses;

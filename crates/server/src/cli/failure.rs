@@ -5,7 +5,6 @@ use std::io;
 use stile_domain::client_name::SeveralClients;
 use stile_domain::error::Refusal;
 use stile_domain::records::problem::Problem;
-use stile_domain::tool_name::Spelling;
 use stile_domain::unseen::shown_lines;
 use stile_import::sync::SyncError;
 use stile_records::administration::DeclareError;
@@ -180,7 +179,7 @@ impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::NoVersion { path, why } => Self::Failed(format!("{path}: {why}")),
-            refusal => Self::Failed(refusal.message(Spelling::Dotted)),
+            refusal => Self::Failed(refusal.owner_text()),
         }
     }
 }

@@ -170,7 +170,7 @@ fn wrong_usage_says_what_to_do_and_exits_with_2() {
         "activity --since 1 --state <state>",
         "show a.md --state <state>",
         "undo --state <state>",
-        "undo --client c --state <state>",
+        "undo --until 1h --state <state>",
         "undo 3 --client c --since 1h --state <state>",
         "serve --history some",
     ] {

@@ -12,14 +12,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use stile_domain::client_name::{SeveralClients, one_meant_by};
 use stile_domain::error::Refusal;
+use stile_domain::error::owner_text::owner_text;
 use stile_domain::hash::{ContentHash, hex};
 use stile_domain::history::past_change::{Author, PastChange};
 use stile_domain::history::undo_plan::{Obstacle, PathNow};
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::Principal;
-use stile_domain::tool_name::Spelling;
 use stile_store::history::{Call, ChangeQuery, History, HistoryError};
+use stile_tools::answer::Answer;
 use stile_tools::space::SpaceTools;
 use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
@@ -42,7 +43,7 @@ pub enum OwnerFilesError {
     #[error(transparent)]
     History(#[from] HistoryError),
     /// The space refuses.
-    #[error("{}", .0.message(Spelling::Dotted))]
+    #[error("{}", .0.owner_text())]
     Refused(Box<Refusal>),
     /// A typed name may mean several clients.
     #[error(transparent)]
@@ -62,20 +63,18 @@ impl OwnerFiles {
         Self { tools: tools.for_owner(Arc::clone(&call)), history, caller, call }
     }
 
-    /// Calls a tool, and returns its structured answer, or its refusal as text.
+    /// Calls a tool, and returns its structured answer, or why it refused in words for the owner.
     ///
     /// # Errors
-    /// The text of the refusal.
+    /// Why the tool refused.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Value, String> {
         let unknown = |UnknownTool| "this program has no such tool".to_owned();
         let tool = self.tools.find(tool).ok_or(UnknownTool).map_err(unknown)?;
-        // The owner reads the canonical names, as in the documents.
-        let caller =
-            Caller { names: Spelling::Dotted.into(), ..Caller::local(self.caller.clone()) };
+        let caller = Caller::local(self.caller.clone());
         let answer = self.tools.call(tool, arguments, &caller).await.map_err(unknown)?;
         match answer.failure {
             None => Ok(answer.to_tree().into_owned()),
-            Some(_) => Err(answer.text),
+            Some(_) => Err(refused_text(&answer)),
         }
     }
 
@@ -114,12 +113,18 @@ impl OwnerFiles {
         path: &SpacePath,
         version: OldVersion,
     ) -> Result<Restoration, OwnerFilesError> {
-        let bytes = self.tools.version_bytes(&self.caller, path, Some(version)).await?;
+        let bytes = self.tools.version_bytes(&self.caller, path, Some(version.clone())).await?;
         let wanted = ContentHash::digest(&bytes);
         Ok(match self.tools.path_now(&self.caller, path).await? {
             PathNow::Blocked(obstacle) => Restoration::Blocked(obstacle),
             PathNow::Nothing => Restoration::BringBack,
-            PathNow::File(hash) if hash == wanted => Restoration::Needless,
+            PathNow::File(hash) if hash == wanted => {
+                let (paths, version) = ([path, path], (version, hash));
+                match self.tools.is_other_file(&self.caller, paths, version).await {
+                    true => Restoration::Replace(hash),
+                    false => Restoration::Needless,
+                }
+            }
             PathNow::File(hash) => Restoration::Replace(hash),
         })
     }
@@ -200,6 +205,11 @@ impl OwnerFiles {
         };
         Ok(unified(old, new, ["before", "after"], within))
     }
+}
+
+/// Returns why a call was refused, in words for the owner.
+pub fn refused_text(answer: &Answer) -> String {
+    owner_text(answer.to_tree().get("error").unwrap_or(&Value::Null))
 }
 
 /// Returns the difference between two texts as `diff -u` shows it; `None` if one is not text.

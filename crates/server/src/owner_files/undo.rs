@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
+use stile_domain::history::folder_modes::{FolderModes, folder_modes, folders_before};
 use stile_domain::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::undo_plan::again::undo_plan_again;
 use stile_domain::history::undo_plan::{
@@ -30,8 +31,10 @@ pub const UNDO: &str = "undo";
 /// The tool of the changes that give a file an old version.
 pub const RESTORE: &str = "restore";
 
-fn is_giving_back(change: &PastChange) -> bool {
-    [UNDO, RESTORE].contains(&change.author.tool.as_str())
+/// Whether what was done with a tool is to be taken back. What the owner took back or gave back
+/// stays so, unless a call or a client is named.
+fn is_of_query(query: &ChangeQuery, tool: &str) -> bool {
+    query.call.is_some() || query.client.is_some() || ![UNDO, RESTORE].contains(&tool)
 }
 
 /// What takes changes back, and what it leaves.
@@ -39,6 +42,8 @@ fn is_giving_back(change: &PastChange) -> bool {
 pub struct PlannedUndo {
     /// The steps, and the changes that are left.
     pub plan: UndoPlan,
+    /// The modes of the folders that steps make.
+    modes: BTreeMap<SpacePath, u32>,
     /// The folders that moved, and that are removed if they are empty then.
     pub folders: Vec<SpacePath>,
     /// The files that steps replace or remove although the history has no room for what they hold.
@@ -114,17 +119,15 @@ pub async fn plan(
     query: &ChangeQuery,
 ) -> Result<Option<PlannedUndo>, OwnerFilesError> {
     let mut changes = owner.history.changes(query)?;
-    if query.call.is_none() && query.client.is_none() {
-        // What the owner took back or gave back stays so, unless a call or a client is named.
-        changes.retain(|change| !is_giving_back(change));
-    }
+    changes.retain(|change| is_of_query(query, &change.author.tool));
     changes.reverse();
     let unrecorded = unrecorded(owner, query, &changes)?;
     if changes.is_empty() && unrecorded.is_empty() {
         return Ok(None);
     }
     let undone = undone_before(owner, &changes)?;
-    let (plan, found) = plan_of(owner, &changes, &undone).await?;
+    let (mut plan, found) = plan_of(owner, &changes, &undone).await?;
+    let modes = plan_folder_modes(owner, (query, &changes), &mut plan).await?;
     let lacking = foresee_lacking(owner, &plan, &found).await?;
     let mut folders = moved_folders(&changes);
     for moved in owner.history.destinations_of_folders(&changes)? {
@@ -132,7 +135,45 @@ pub async fn plan(
             folders.push(moved);
         }
     }
-    Ok(Some(PlannedUndo { plan, folders, lacking, unrecorded }))
+    Ok(Some(PlannedUndo { plan, modes, folders, lacking, unrecorded }))
+}
+
+/// Adds what gives folders their modes to the plan. Returns the modes of all folders with files of
+/// before the changes.
+async fn plan_folder_modes(
+    owner: &OwnerFiles,
+    (query, changes): (&ChangeQuery, &[PastChange]),
+    plan: &mut UndoPlan,
+) -> Result<BTreeMap<SpacePath, u32>, OwnerFilesError> {
+    let mut notes = owner.history.folder_notes(query)?;
+    notes.retain(|note| is_of_query(query, &note.tool));
+    let before = folders_before(changes, &notes);
+    if before.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let mut now = BTreeMap::new();
+    for path in before.keys() {
+        let mode = owner.tools.folder_mode(&owner.caller, path).await?;
+        now.extend(mode.map(|mode| (path.clone(), mode)));
+    }
+    let all = owner.history.folder_notes(&ChangeQuery::default())?;
+    let FolderModes { steps, left } = folder_modes(&before, &now, [&notes, &all]);
+    plan.steps.extend(steps);
+    plan.left.extend(left);
+    Ok(before.into_iter().map(|(path, folder)| (path, folder.mode)).collect())
+}
+
+/// Takes from folders the rights that they do not keep, before files come back into them. What
+/// fails here fails again in its step, which does the rest and is recorded.
+async fn close_folders(owner: &OwnerFiles, steps: &[UndoStep]) {
+    for step in steps {
+        let UndoStep::SetFolderMode { path, from, to } = step else { continue };
+        let narrowed = from & to;
+        if narrowed != *from {
+            let arguments = json!({ "path": path, "from": from, "to": narrowed });
+            let _ = owner.call("folder.set_mode", arguments).await;
+        }
+    }
 }
 
 /// Makes the steps of a plan, and removes those of its folders that are empty then. Calls `on_step`
@@ -144,6 +185,8 @@ pub async fn carry_out<'p>(
     on_step: &mut dyn FnMut(u64),
 ) -> MadeUndo<'p> {
     let mut failed = Vec::new();
+    owner.call.set_folder_modes(planned.modes.clone());
+    close_folders(owner, &planned.plan.steps).await;
     for (done, step) in (0..).zip(&planned.plan.steps) {
         on_step(done);
         let (tool, arguments) = call_of(step);
@@ -211,6 +254,10 @@ fn undone_before(
 /// Which version of a file a step gives: the one before a change, over the version `from`.
 type Restored = (SpacePath, ChangeNumber, Option<ContentHash>);
 
+/// A file by the path that it has now and the one that it had, and the change before which another
+/// file may have had its content.
+type Compared = ([SpacePath; 2], ChangeNumber);
+
 /// What the command found out for the plan.
 #[derive(Default)]
 struct Found {
@@ -221,6 +268,10 @@ struct Found {
     unknown_paths: BTreeSet<SpacePath>,
     /// The restoring steps that were planned without knowing whether there is a version.
     unknown: Vec<UndoStep>,
+    /// Whether a file is another one than before a change.
+    others: BTreeMap<Compared, bool>,
+    /// The files of which that was not known.
+    unknown_others: BTreeSet<Compared>,
 }
 
 impl UndoFacts for Found {
@@ -240,6 +291,15 @@ impl UndoFacts for Found {
         }
         known.flatten()
     }
+
+    fn is_other_file(&mut self, now: &SpacePath, path: &SpacePath, before: ChangeNumber) -> bool {
+        let file = ([now.clone(), path.clone()], before);
+        let known = self.others.get(&file).copied();
+        if known.is_none() {
+            self.unknown_others.insert(file);
+        }
+        known.unwrap_or(false)
+    }
 }
 
 /// Plans the undo of changes after the undos that made `undone`. Looks at each path and reads each
@@ -254,13 +314,18 @@ async fn plan_of(
         let plan = undo_plan_again(changes, undone, &mut found);
         let unknown = std::mem::take(&mut found.unknown);
         let unknown_paths = std::mem::take(&mut found.unknown_paths);
-        if unknown.is_empty() && unknown_paths.is_empty() {
+        let unknown_others = std::mem::take(&mut found.unknown_others);
+        if unknown.is_empty() && unknown_paths.is_empty() && unknown_others.is_empty() {
             return Ok((plan, found));
         }
         let all_paths_are_known = unknown_paths.is_empty();
         for path in unknown_paths {
             let now = owner.tools.path_now(&owner.caller, &path).await?;
             found.now.insert(path, now);
+        }
+        for compared in unknown_others.into_iter().filter(|_| all_paths_are_known) {
+            let is_other = is_other_file(owner, &found, &compared).await;
+            found.others.insert(compared, is_other);
         }
         // Steps that were planned without knowing the files may not be needed.
         for step in unknown.into_iter().filter(|_| all_paths_are_known) {
@@ -269,6 +334,17 @@ async fn plan_of(
             found.lacks.insert((path, before, from), lacks);
         }
     }
+}
+
+/// Whether a file is another one than before a change, though it has the same content.
+async fn is_other_file(
+    owner: &OwnerFiles,
+    found: &Found,
+    ([now, path], before): &Compared,
+) -> bool {
+    let Some(PathNow::File(hash)) = found.now.get(now) else { return false };
+    let version = (OldVersion::Before(*before), *hash);
+    owner.tools.is_other_file(&owner.caller, [now, path], version).await
 }
 
 /// Returns the bytes of a version that a file is by then. The file may be at another path now, from
@@ -320,7 +396,7 @@ fn foreseen(step: &UndoStep) -> Option<(ForeseenChange, &SpacePath)> {
         UndoStep::MoveBack { from, to, .. } => {
             (PastChangeKind::Moved, Some(to.clone()), Some(*from), Some(*from))
         }
-        UndoStep::RemoveFolder { .. } => return None,
+        UndoStep::RemoveFolder { .. } | UndoStep::SetFolderMode { .. } => return None,
     };
     let path = step.path();
     Some((ForeseenChange { kind, path: path.clone(), to, before, stored: 0, after }, path))
@@ -368,5 +444,8 @@ fn call_of(step: &UndoStep) -> (&'static str, Value) {
             ("file.move", exact)
         }
         UndoStep::RemoveFolder { path } => ("folder.remove", json!({ "path": path })),
+        UndoStep::SetFolderMode { path, from, to } => {
+            ("folder.set_mode", json!({ "path": path, "from": from, "to": to }))
+        }
     }
 }

@@ -14,6 +14,7 @@ use stile_domain::unseen::{shown, shown_start};
 use super::access_form::AccessForm;
 use super::frame::PageFrame;
 use super::record_form::RecordForm;
+use crate::auth::scope_doubts::doubts;
 
 /// How long an approval may last: the value in the form, the words, and the seconds.
 pub const DURATIONS: [(&str, &str, i64); 5] = [
@@ -28,6 +29,9 @@ pub const PROPOSED_DURATION: &str = "90d";
 
 /// The bytes of the choices about records, beside those about files.
 pub(super) const RECORD_BYTES: usize = 28_000;
+
+/// The most characters of what may be a mistake.
+pub(super) const MAX_DOUBT: usize = 300;
 
 /// The decision that only shows what the choices open.
 pub const SHOW: &str = "show";
@@ -117,6 +121,12 @@ impl ConsentView<'_> {
             .respond(status, &body)
     }
 
+    /// Returns what may be a mistake about the scopes that are asked for.
+    fn doubts(&self) -> Vec<String> {
+        let asked = self.files.lines.iter().map(|(line, _)| &line.scope);
+        doubts(asked, None).iter().map(|doubt| shown_start(doubt, MAX_DOUBT)).collect()
+    }
+
     fn duration(&self) -> &str {
         self.files.chosen.and_then(|form| form.get("duration")).unwrap_or(PROPOSED_DURATION)
     }
@@ -127,6 +137,9 @@ impl ConsentView<'_> {
                 section class="card" aria-labelledby="files" {
                     h2 id="files" { (self.client) " would be allowed to:" }
                     (self.files.markup())
+                    @for doubt in self.doubts() {
+                        p class="warning" { "Please look again: " (doubt) "." }
+                    }
                 }
             }
             @if let Some(records) = &self.records {

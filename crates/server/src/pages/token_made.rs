@@ -10,10 +10,11 @@ use stile_domain::records::instant::Instant;
 use stile_domain::scope::Scopes;
 use stile_domain::unseen::shown_start;
 
-use super::consent_page::{DURATIONS, PROPOSED_DURATION};
+use super::consent_page::{DURATIONS, MAX_DOUBT, PROPOSED_DURATION};
 use super::frame::ACCESS_PATH;
 use super::signed_in::{PageError, Visit};
 use super::times::{instant, moment};
+use crate::auth::scope_doubts::doubts;
 use crate::auth::{MintRequest, MintedToken};
 use crate::http::metadata::MCP_PATH;
 use crate::sign_in::record_access::{OwnedRecords, grant_of_streams};
@@ -110,6 +111,7 @@ pub(super) fn made(
         "headers": { "Authorization": format!("Bearer {}", minted.token) },
     } } });
     let name = order.client.as_deref().unwrap_or_default();
+    let root = visit.owner_space().ok().map(|space| space.root.as_path());
     html! {
         h1 { "The token is made" }
         p class="warning" role="status" {
@@ -118,6 +120,9 @@ pub(super) fn made(
         p {
             bdi { (shown_start(name, 80)) } " " (in_a_row(said)) ", until "
             (moment(visit.now, instant(minted.expires))) "."
+        }
+        @for doubt in doubts(order.scopes.iter(), root) {
+            p class="warning" { "Please look again: " (shown_start(&doubt, MAX_DOUBT)) "." }
         }
         label for="made-token" { "The token" }
         textarea id="made-token" readonly rows="4" { (minted.token) }

@@ -272,6 +272,10 @@ fn step_words(step: &UndoStep) -> Markup {
         UndoStep::RemoveFolder { path: folder } => html! {
             "Remove the folder " (path(folder)) ", which this undo made"
         },
+        UndoStep::SetFolderMode { path: folder, from, to } => html! {
+            "Give the folder " (path(folder)) " its mode " (format!("{to:03o}"))
+            " again, which is " (format!("{from:03o}")) " now"
+        },
     }
 }
 

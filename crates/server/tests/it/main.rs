@@ -89,6 +89,7 @@ mod records_kit;
 mod records_owner;
 mod records_removal;
 mod records_search;
+mod scope_doubts;
 mod shared_database;
 mod sign_in;
 mod sign_in_clients;

@@ -40,6 +40,16 @@ impl Stage {
         command.arg("--state").arg(&self.rig.state).output().unwrap()
     }
 
+    /// Runs a command of the owner that is about the state and no folder.
+    fn output_of_state(&self, arguments: &[&str]) -> Output {
+        let mut command = self.rig.command(arguments);
+        command.arg("--state").arg(&self.rig.state).output().unwrap()
+    }
+
+    fn stile_of_state(&self, arguments: &[&str]) -> String {
+        String::from_utf8(self.output_of_state(arguments).stdout).unwrap()
+    }
+
     pub fn owner(&self, arguments: &[&str]) -> String {
         let output = self.stile(arguments);
         let error = String::from_utf8_lossy(&output.stderr);
@@ -653,6 +663,17 @@ fn a_folder_is_not_adopted_while_it_is_served_without_a_history_and_lost_tokens_
     assert!(code == Some(0) && lost.contains("of codex, `read:/`, until"), "{plan}");
     assert!(!lost.contains("cursor"), "{plan}");
     assert_eq!(adopt(&["--yes"]).0, Some(0));
+    // What opens nothing any more does not stand as live.
+    let list = |more: &[&str]| {
+        let mut command = new.command(&["token", "list"]);
+        let output = command.args(more).arg("--state").arg(&new.state).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (listed, json) = (list(&[]), list(&["--json"]));
+    let line = |client: &str| listed.lines().find(|line| line.contains(client)).unwrap();
+    assert!(line("codex").contains("revoked (its folder was adopted)"), "{listed}");
+    assert!(line("cursor").contains("live"), "{listed}");
+    assert!(json.contains("its folder was adopted"), "{json}");
 }
 
 #[test]
@@ -765,4 +786,120 @@ fn an_undo_of_everybody_since_a_time_needs_no_client() {
     for name in ["a.md", "b.md"] {
         assert_eq!(stage.text(name).as_deref(), Some("mine\n"));
     }
+}
+
+#[test]
+fn a_journal_that_was_removed_as_a_whole_is_an_alarm_while_the_history_knows_of_its_calls() {
+    let stage = Stage::new(&[]);
+    for name in ["a.md", "b.md"] {
+        stage.put(name, "one\n");
+        replace(&mut stage.client("cursor"), &format!("/{name}"), "one", "two");
+    }
+    let verify = |rig: &Rig| {
+        let mut command = rig.command(&["audit", "verify"]);
+        let output = command.arg("--state").arg(&rig.state).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code(), text)
+    };
+    let Stage { folder: _folder, rig, server } = stage;
+    server.kill();
+    assert_eq!(verify(&rig).0, Some(0));
+    std::fs::remove_dir_all(rig.state.join("journal")).unwrap();
+    for name in std::fs::read_dir(&rig.state).unwrap().map(|entry| entry.unwrap().path()) {
+        if name.file_name().unwrap().to_string_lossy().starts_with("journal.") {
+            std::fs::remove_file(name).unwrap();
+        }
+    }
+    let (code, text) = verify(&rig);
+    assert!(code == Some(1) && text.contains("it was removed as a whole"), "{text}");
+    let mut doctor = rig.command(&["doctor"]);
+    let doctor = doctor.arg("--root").arg(&rig.root).arg("--state").arg(&rig.state).output();
+    let doctor = String::from_utf8(doctor.unwrap().stdout).unwrap();
+    assert!(doctor.contains("the journal was changed in one place"), "{doctor}");
+}
+
+#[test]
+fn a_dry_run_is_nothing_that_an_undo_or_the_history_knows() {
+    let stage = Stage::new(&[]);
+    std::fs::create_dir(stage.rig.root.join("d")).unwrap();
+    stage.put("d/a.md", "one\n");
+    let mut agent = stage.client("cursor");
+    let listed = agent.tool("file.list", json!({ "path": "/d", "tree_hash": true })).unwrap();
+    let file = json!({ "path": "/d/a.md", "hash": hash("one\n"), "dry_run": true });
+    let with = |more: Value| {
+        let mut arguments = file.clone();
+        let members = more.as_object().unwrap().clone();
+        arguments.as_object_mut().unwrap().extend(members);
+        arguments
+    };
+    let folder = json!({
+        "path": "/d", "hash": listed["tree_hash"], "to": "/e", "dry_run": true,
+    });
+    for (tool, arguments) in [
+        ("text.edit", with(json!({ "edits": [{ "old": "one", "new": "two" }] }))),
+        ("file.move", with(json!({ "to": "/b.md" }))),
+        ("folder.move", folder),
+    ] {
+        let answer = agent.tool(tool, arguments).unwrap();
+        assert!(answer.get("error").is_none(), "{tool}: {answer}");
+    }
+    assert_eq!(stage.changes(), Vec::<Value>::new());
+    let undo = stage.stile(&["undo", "--client", "cursor"]);
+    let told = String::from_utf8(undo.stderr).unwrap();
+    assert!(told.contains("the history has no changes yet"), "{told}");
+    let activity = stage.stile_of_state(&["activity", "--json"]);
+    let activity: Value = serde_json::from_str(&activity).unwrap();
+    assert_eq!((&activity[0]["changes"], &activity[0]["reads"]), (&json!(0), &json!(4)));
+}
+
+#[test]
+fn no_command_prints_characters_that_nobody_sees() {
+    const UNSEEN: [char; 3] = ['\u{202e}', '\u{200b}', '\u{7}'];
+    let stage = Stage::new(&[]);
+    let (created, moved, left) = ("/a\u{202e}dm.md", "/z\u{200b}w.md", "/mine\u{202e}.md");
+    let mut agent = stage.client("cursor");
+    agent.tool("file.create", json!({ "path": created, "content": "one\n" })).unwrap();
+    stage.put(&moved[1..], "two\n");
+    let moving = json!({ "path": moved, "hash": hash("two\n"), "to": "/q\u{200b}.md" });
+    agent.tool("file.move", moving).unwrap();
+    stage.put(&left[1..], "x\n");
+    agent.tool("file.remove", json!({ "path": left, "hash": hash("x\n") })).unwrap();
+    stage.put(&left[1..], "typed by hand\n");
+    agent.tool("text.read", json!({ "path": "/no\u{202e}.md" })).unwrap();
+    let (created, left) = (&created[1..], &left[1..]);
+    let of_root = [
+        &["history"][..],
+        &["history", created],
+        &["history", "no\u{202e}.md"],
+        &["diff", left],
+        &["restore", left],
+        &["restore", "no\u{202e}.md"],
+        &["show", "mine\u{202e}.md@99"],
+        &["search", "one"],
+        &["undo", "--client", "cursor"],
+        &["undo", "--client", "cur\u{202e}sor"],
+        &["undo", "--client", "cursor", "--path", "x\u{202e}"],
+        &["undo", "--client", "cursor", "--json"],
+        &["undo", "--client", "cursor", "--yes"],
+    ];
+    let of_state = [
+        &["audit"][..],
+        &["audit", "--refused"],
+        &["audit", "--json"],
+        &["activity"],
+        &["token", "list"],
+        &["token", "revoke", "x\u{202e}"],
+        &["client", "list"],
+        &["client", "show", "cur\u{202e}sor"],
+        &["client", "end", "x\u{202e}"],
+    ];
+    let mut escaped = 0;
+    let outputs = of_root.iter().map(|arguments| (arguments, stage.stile(arguments)));
+    let of_state = of_state.iter().map(|arguments| (arguments, stage.output_of_state(arguments)));
+    for (arguments, output) in outputs.chain(of_state) {
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(!told.contains(UNSEEN), "{arguments:?}: {told}");
+        escaped += usize::from(told.contains(r"\u{202e}") || told.contains(r"\u202e"));
+    }
+    assert!(escaped > 12, "the names are told: {escaped}");
 }

@@ -1,8 +1,12 @@
 //! The exit code of an undo: 0 only if everything was taken back. What is left is named each time,
 //! in the plan, in its JSON and after the undo.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
 use serde_json::{Value, json};
-use stile_testkit::client::McpClient as _;
+use stile_testkit::client::{Http, McpClient as _};
 
 use crate::old_versions::{Stage, hash, replace};
 
@@ -94,7 +98,7 @@ fn changes_that_no_history_has_are_named_whoever_the_undo_is_about() {
     assert!(left.iter().all(|error| error.contains("/19.md")), "{left:?}");
     let other = ["undo", "--client", "codex", "--since", "1h", "--json"];
     let said = String::from_utf8(stage.stile(&other).stderr).unwrap();
-    assert!(said.contains("the history has no such change"), "{said}");
+    assert!(said.contains("the history has no changes by codex"), "{said}");
 }
 
 #[test]
@@ -154,4 +158,285 @@ fn an_undo_gives_a_file_back_although_the_history_lacks_versions_in_between() {
     }
     stage.stile(&[&UNDO[..], &["--yes"]].concat());
     assert_eq!(stage.text("n.md").as_deref(), Some("precious\n"));
+}
+
+fn mode(stage: &Stage, name: &str) -> u32 {
+    stage.rig.root.join(name).metadata().unwrap().permissions().mode() & 0o777
+}
+
+/// Makes a folder with a file.
+fn folder(stage: &Stage, name: &str, mode: u32) {
+    let folder = stage.rig.root.join(name);
+    std::fs::create_dir(&folder).unwrap();
+    stage.put(&format!("{name}/f.md"), &format!("of {name}\n"));
+    std::fs::set_permissions(folder, Permissions::from_mode(mode)).unwrap();
+}
+
+fn tree_hash(agent: &mut Http, path: &str) -> Value {
+    let listed = agent.tool("file.list", json!({ "path": path, "tree_hash": true })).unwrap();
+    listed["tree_hash"].clone()
+}
+
+/// Moves a folder, or removes it if there is no `to`.
+fn take_away(agent: &mut Http, path: &str, to: Option<&str>) {
+    let hash = tree_hash(agent, path);
+    let done = match to {
+        Some(to) => agent.tool("folder.move", json!({ "path": path, "hash": hash, "to": to })),
+        None => agent.tool("folder.remove", json!({ "path": path, "hash": hash })),
+    };
+    assert!(done.as_ref().is_ok_and(|done| done.get("error").is_none()), "{done:?}");
+}
+
+#[test]
+fn a_folder_comes_back_with_its_own_mode_whatever_an_agent_put_in_its_place() {
+    type Attack = fn(&mut Http);
+    let attacks: [(&str, Attack); 5] = [
+        ("moved away", |agent| {
+            take_away(agent, "/a", Some("/x"));
+            take_away(agent, "/b", Some("/a"));
+        }),
+        ("removed", |agent| {
+            take_away(agent, "/a", None);
+            take_away(agent, "/b", Some("/a"));
+        }),
+        ("the other one moved on", |agent| {
+            take_away(agent, "/a", Some("/x"));
+            take_away(agent, "/b", Some("/a"));
+            take_away(agent, "/a", Some("/c"));
+        }),
+        ("emptied, removed, and made again", |agent| {
+            let file = json!({ "path": "/a/f.md", "hash": hash("of a\n") });
+            agent.tool("file.remove", file).unwrap();
+            agent.tool("folder.remove", json!({ "path": "/a" })).unwrap();
+            agent.tool("folder.create", json!({ "path": "/new" })).unwrap();
+            take_away(agent, "/new", Some("/a"));
+        }),
+        ("made again with the same file", |agent| {
+            let file = json!({ "path": "/a/f.md", "hash": hash("of a\n") });
+            agent.tool("file.remove", file).unwrap();
+            agent.tool("folder.remove", json!({ "path": "/a" })).unwrap();
+            take_away(agent, "/b", Some("/a"));
+            let file = json!({ "path": "/a/f.md", "hash": hash("of b\n") });
+            agent.tool("file.remove", file).unwrap();
+            agent.tool("file.create", json!({ "path": "/a/f.md", "content": "of a\n" })).unwrap();
+        }),
+    ];
+    for (what, attack) in attacks {
+        let stage = Stage::new(&[]);
+        folder(&stage, "a", 0o700);
+        folder(&stage, "b", 0o755);
+        attack(&mut stage.client("cursor"));
+        let undone = stage.owner(&[&UNDO[..], &["--yes"]].concat());
+        let modes = (mode(&stage, "a"), mode(&stage, "b"));
+        assert_eq!(modes, (0o700, 0o755), "{what}: {undone}");
+        for name in ["a", "b"] {
+            let text = stage.text(&format!("{name}/f.md"));
+            assert_eq!(text, Some(format!("of {name}\n")), "{what}: {undone}");
+        }
+        assert!(stage.owner(&UNDO).ends_with("Nothing is to be done.\n"), "{what}");
+    }
+}
+
+#[test]
+fn the_mode_of_a_folder_goes_back_and_forth_with_an_undo_and_its_undo() {
+    let stage = Stage::new(&[]);
+    folder(&stage, "a", 0o700);
+    folder(&stage, "b", 0o755);
+    let mut agent = stage.client("cursor");
+    take_away(&mut agent, "/a", Some("/x"));
+    take_away(&mut agent, "/b", Some("/a"));
+    let plan = stage.owner(&UNDO);
+    assert!(plan.contains("set mode   of /a to 700, which is 755 now"), "{plan}");
+    let undone = stage.owner(&[&UNDO[..], &["--yes"]].concat());
+    let (_, call) = undone.split_once("`stile undo ").unwrap();
+    let call = call.split('`').next().unwrap();
+    assert_eq!(mode(&stage, "a"), 0o700);
+    stage.owner(&["undo", call, "--yes"]);
+    assert_eq!((mode(&stage, "a"), stage.text("a/f.md").as_deref()), (0o755, Some("of b\n")));
+}
+
+#[test]
+fn a_mode_that_somebody_gave_a_folder_since_stays_and_is_named() {
+    let stage = Stage::new(&[]);
+    folder(&stage, "a", 0o700);
+    take_away(&mut stage.client("cursor"), "/a", None);
+    std::fs::create_dir(stage.rig.root.join("a")).unwrap();
+    let own = Permissions::from_mode(0o711);
+    std::fs::set_permissions(stage.rig.root.join("a"), own).unwrap();
+    let (plan, left) = fails_three_times(&stage, &UNDO);
+    assert_eq!(plan["left"][0]["path"], "/a");
+    for error in left {
+        assert!(error.contains("/a is a folder with another mode than it had"), "{error}");
+    }
+    assert_eq!((mode(&stage, "a"), stage.text("a/f.md").as_deref()), (0o711, Some("of a\n")));
+}
+
+#[test]
+fn a_folder_whose_mode_the_history_had_no_room_for_is_named() {
+    let stage = Stage::new(&["--history-bytes", "4000"]);
+    folder(&stage, "a", 0o700);
+    folder(&stage, "b", 0o755);
+    let mut agent = stage.client("cursor");
+    for number in 0..20 {
+        let name = format!("/{number}");
+        agent.tool("folder.create", json!({ "path": name })).unwrap();
+        agent.tool("folder.remove", json!({ "path": name })).unwrap();
+    }
+    take_away(&mut agent, "/a", Some("/x"));
+    take_away(&mut agent, "/b", Some("/a"));
+    let output = stage.stile(&[&UNDO[..], &["--yes"]].concat());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("/a"), "{error}");
+}
+
+#[test]
+fn a_file_that_an_agent_made_again_with_the_same_content_comes_back_with_its_mode() {
+    let stage = Stage::new(&[]);
+    stage.put("secret.md", "one\n");
+    let secret = stage.rig.root.join("secret.md");
+    std::fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    let mut agent = stage.client("cursor");
+    agent.tool("file.remove", json!({ "path": "/secret.md", "hash": hash("one\n") })).unwrap();
+    agent.tool("file.create", json!({ "path": "/secret.md", "content": "one\n" })).unwrap();
+    assert_eq!(mode(&stage, "secret.md"), 0o644);
+    // One version of one file, by its owner's own command.
+    let restored = stage.owner(&["restore", "secret.md@1"]);
+    assert!(restored.starts_with("restore /secret.md as before change 1"), "{restored}");
+    stage.owner(&[&UNDO[..], &["--yes"]].concat());
+    assert_eq!(mode(&stage, "secret.md"), 0o600);
+    assert_eq!(stage.text("secret.md").as_deref(), Some("one\n"));
+    assert!(stage.owner(&UNDO).ends_with("Nothing is to be done.\n"));
+    stage.owner(&["undo", "3", "--yes"]);
+    assert_eq!(mode(&stage, "secret.md"), 0o644);
+}
+
+#[test]
+fn undos_of_two_clients_that_made_and_removed_a_file_by_turns_come_to_an_end() {
+    for order in [["one", "other"], ["other", "one"]] {
+        let stage = Stage::new(&[]);
+        let (mut one, mut other) = (stage.client("one"), stage.client("other"));
+        for text in ["1\n", "2\n"] {
+            one.tool("file.create", json!({ "path": "/f.md", "content": text })).unwrap();
+            let removal = json!({ "path": "/f.md", "hash": hash(text) });
+            other.tool("file.remove", removal).unwrap();
+        }
+        for client in [order, order, order].concat() {
+            stage.stile(&["undo", "--client", client, "--yes"]);
+        }
+        assert_eq!(stage.text("f.md"), None);
+        for client in order {
+            let plan = stage.owner(&["undo", "--client", client]);
+            assert_eq!(plan, "Nothing is to be done.\n", "{client}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_a_person_removed_after_an_undo_does_not_come_back_with_the_next_one() {
+    let stage = Stage::new(&[]);
+    stage.put("f.md", "mine\n");
+    let removal = json!({ "path": "/f.md", "hash": hash("mine\n") });
+    stage.client("cursor").tool("file.remove", removal).unwrap();
+    stage.owner(&["undo", "--client", "cursor", "--yes"]);
+    std::fs::remove_file(stage.rig.root.join("f.md")).unwrap();
+    assert_eq!(stage.owner(&["undo", "--client", "cursor"]), "Nothing is to be done.\n");
+}
+
+#[test]
+fn an_undo_of_a_client_needs_no_time_and_says_what_it_did_not_find() {
+    let stage = Stage::new(&[]);
+    let fails = |undo: &[&str], code: i32, said: &str| {
+        let output = stage.stile(undo);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(code) && error.contains(said), "{undo:?}: {error}");
+    };
+    fails(&["undo", "--client", "cursor"], 1, "the history has no changes yet");
+    stage.put("a.md", "one\n");
+    replace(&mut stage.client("cursor"), "/a.md", "one", "two");
+    stage.put("b.md", "one\n");
+    replace(&mut stage.client("codex"), "/b.md", "one", "two");
+    let unknown = "the history has no changes by curser; clients with changes: codex, cursor";
+    fails(&["undo", "--client", "curser"], 2, unknown);
+    fails(&["undo", "--client", "curser", "--since", "1h"], 2, unknown);
+    let quiet = "the history has no change by cursor in that time; its changes are from ";
+    fails(&["undo", "--client", "cursor", "--until", "2020-01-01"], 1, quiet);
+    let elsewhere = "the history has no change of /b.md by cursor; its changes";
+    fails(&["undo", "--client", "cursor", "--path", "b.md"], 1, elsewhere);
+    let turned = ["undo", "--client", "cursor", "--since", "1h", "--until", "2020-01-01"];
+    fails(&turned, 2, "--until must be later than --since");
+    fails(&["undo", "99"], 2, "the history has no call 99");
+    fails(&["undo", "--since", "2020-01-01", "--until", "2020-01-02"], 1, "no change in that time");
+    fails(&["undo", "--until", "1h"], 2, "");
+    assert!(stage.owner(&["undo", "--client", "cursor"]).contains("Add --yes"));
+    stage.owner(&["undo", "--client", "cursor", "--yes"]);
+    assert_eq!(stage.text("a.md").as_deref(), Some("one\n"));
+    assert_eq!(stage.text("b.md").as_deref(), Some("two\n"));
+}
+
+/// Checks that the owner reads nothing that is meant for agents.
+fn is_for_the_owner(told: &str) {
+    for word in ["Call ", "call again", "text.read", "file.list", "the user", "`hash`", "space://"]
+    {
+        assert!(!told.contains(word), "{word}: {told}");
+    }
+}
+
+#[test]
+fn what_fails_is_said_in_the_words_of_the_owner() {
+    let stage = Stage::new(&[]);
+    stage.put("a.md", "one\n");
+    stage.put("b.md", "one\n");
+    let mut agent = stage.client("cursor");
+    replace(&mut agent, "/a.md", "one", "two");
+    replace(&mut agent, "/b.md", "one", "two");
+    // A second name, and a file that nobody may write to.
+    let (file, link) = (stage.rig.root.join("a.md"), stage.rig.root.join("link.md"));
+    std::fs::hard_link(file, link).unwrap();
+    let closed = Permissions::from_mode(0o444);
+    std::fs::set_permissions(stage.rig.root.join("b.md"), closed).unwrap();
+    let undo = ["undo", "--client", "cursor", "--yes"];
+    for command in [&undo[..], &["restore", "a.md", "--yes"], &["restore", "b.md", "--yes"]] {
+        let output = stage.stile(command);
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {told}");
+        is_for_the_owner(&told);
+        if command[1] != "b.md" {
+            assert!(told.contains("/a.md has more than one name (hard links)"), "{told}");
+        }
+        if command[1] != "a.md" {
+            assert!(told.contains("the system does not let Stile change /b.md"), "{told}");
+        }
+    }
+    for command in [&["show", "a.md@77"][..], &["show", "no.md@1"], &["diff", "a.md", "@77"]] {
+        let told = String::from_utf8(stage.stile(command).stderr).unwrap();
+        is_for_the_owner(&told);
+        assert!(told.starts_with("error: "), "{told}");
+    }
+}
+
+#[test]
+fn two_undos_at_once_take_back_all_and_say_what_the_other_did_in_the_owners_words() {
+    let stage = Stage::new(&[]);
+    let mut agent = stage.client("cursor");
+    for number in 0..40 {
+        stage.put(&format!("{number}.md"), "one\n");
+        replace(&mut agent, &format!("/{number}.md"), "one", "two");
+    }
+    let undos = [(), ()].map(|()| {
+        let mut command = stage.rig.command(&["undo", "--client", "cursor", "--yes"]);
+        command.arg("--root").arg(&stage.rig.root).arg("--state").arg(&stage.rig.state);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    for undo in undos {
+        let output = undo.wait_with_output().unwrap();
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        is_for_the_owner(&told);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{told}");
+    }
+    for number in 0..40 {
+        assert_eq!(stage.text(&format!("{number}.md")).as_deref(), Some("one\n"), "{number}");
+    }
+    let last = stage.owner(&["undo", "--client", "cursor"]);
+    assert!(last.ends_with("Nothing is to be done.\n"), "{last}");
 }

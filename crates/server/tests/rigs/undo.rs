@@ -18,6 +18,7 @@ const FOLDERS: [&str; 3] = ["d", "d/e", "f"];
 /// Other names, for folders and files alike. Some differ from those above in case only.
 const NAMES: [&str; 7] = ["new.md", "A.md", "D", "x", "x/y", "d/x", "a.md/z"];
 const MODES: [u32; 3] = [0o600, 0o640, 0o644];
+const FOLDER_MODES: [u32; 3] = [0o700, 0o750, 0o755];
 const LIMITS: [&str; 3] = ["64KiB", "1MiB", "1GiB"];
 const DEEDS: usize = 40;
 
@@ -32,6 +33,8 @@ struct Stage {
     modes: BTreeMap<String, u32>,
     /// What the person saved, moved, or put in place of something.
     touched: BTreeSet<String>,
+    /// Whether the history has room for all, and nobody but the agent does anything.
+    is_alone: bool,
     /// Where agents moved files, the latest last.
     moves: Vec<(String, String)>,
     serial: usize,
@@ -141,7 +144,12 @@ impl Stage {
             (9, _) => Deed::new("folder.remove", json!({ "path": self.one_of(&FOLDERS) })),
             (10, _) => self.removal_of_a_folder(client),
             (11, _) => self.move_of_a_folder(client, &files, &name),
-            _ => Deed::new("file.create", json!({ "path": name, "content": content })),
+            _ => {
+                // Now and then with the content that a file had which the agent removed.
+                let again = self.originals.get(&name).filter(|_| self.serial.is_multiple_of(3));
+                let content = again.cloned().unwrap_or(content);
+                Deed::new("file.create", json!({ "path": name, "content": content }))
+            }
         }
     }
 
@@ -188,6 +196,7 @@ impl Stage {
                 let name = self.any_name();
                 // Where there is something, it stays.
                 let _: std::io::Result<()> = fs::create_dir(self.rig.root.join(&name));
+                self.touched.insert(name);
                 return;
             }
             _ => fs::write(&file, format!("saved by hand {}\n", self.serial)).unwrap(),
@@ -209,6 +218,7 @@ impl Stage {
         }
         fs::rename(&there, self.rig.root.join(&kept)).unwrap();
         symlink(self.rig.root.join(&kept), &there).unwrap();
+        self.touched.insert(folder);
     }
 
     /// Takes away what keeps files from their paths: links, and folders without a file.
@@ -240,7 +250,7 @@ impl Stage {
     /// Takes back what an agent did. The history may know nothing of an agent.
     fn undo(&self, agent: &str) -> Undone {
         let undone = self.stile(&["undo", "--client", agent, "--since", "1h", "--yes"]);
-        let is_nothing = undone.told.contains("the history has no such change");
+        let is_nothing = undone.told.contains("the history has no change");
         Undone { is_whole: undone.is_whole || is_nothing, ..undone }
     }
 
@@ -264,7 +274,8 @@ impl Stage {
             }
             if files.get(path) == Some(text) {
                 let mode = self.rig.root.join(path).metadata().unwrap().permissions().mode();
-                if mode & 0o777 != self.modes[path] {
+                // Another agent may have made a file with the same content.
+                if mode & 0o777 != self.modes[path] && !places.iter().any(|it| is_named(it)) {
                     fail("came back with another mode", path);
                 }
                 continue;
@@ -272,6 +283,19 @@ impl Stage {
             all_back = false;
             if !places.iter().any(|place| is_named(place)) {
                 fail("did not come back and is not named", path);
+            }
+        }
+        for folder in FOLDERS {
+            let is_back = |(path, text): (&String, &String)| {
+                path.starts_with(&format!("{folder}/")) && files.get(path) == Some(text)
+            };
+            let found = self.rig.root.join(folder).symlink_metadata();
+            let found = found.ok().filter(fs::Metadata::is_dir);
+            let is_wanted = !self.touched.contains(folder) && self.originals.iter().any(is_back);
+            let Some(found) = found.filter(|_| is_wanted && !is_named(folder)) else { continue };
+            let (mode, was) = (found.permissions().mode() & 0o777, self.modes[folder]);
+            if mode & !was != 0 || self.is_alone && mode != was {
+                fail(&format!("has the mode {mode:o} and had {was:o}"), folder);
             }
         }
         if !all_back && undone.iter().all(|undone| undone.is_whole) {
@@ -348,6 +372,7 @@ fn stage(folder: &Path, seed: u64) -> Stage {
         originals: BTreeMap::new(),
         modes: BTreeMap::new(),
         touched: BTreeSet::new(),
+        is_alone: false,
         moves: Vec::new(),
         serial: 0,
     };
@@ -358,6 +383,11 @@ fn stage(folder: &Path, seed: u64) -> Stage {
         let mode = MODES[stage.chance.below(MODES.len())];
         fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
         stage.originals.insert(name.to_owned(), text);
+        stage.modes.insert(name.to_owned(), mode);
+    }
+    for name in FOLDERS {
+        let mode = FOLDER_MODES[stage.chance.below(FOLDER_MODES.len())];
+        fs::set_permissions(stage.rig.root.join(name), fs::Permissions::from_mode(mode)).unwrap();
         stage.modes.insert(name.to_owned(), mode);
     }
     stage
@@ -375,6 +405,7 @@ fn play(seed: u64, limit: &str) {
     let (mut server, mut clients) = start(&stage.rig);
     // Every second game has a person in it, and every third a second agent.
     let (has_person, has_other) = (stage.chance.happens(50), stage.chance.happens(33));
+    stage.is_alone = !has_person && !has_other && limit == "1GiB";
     for _ in 0..DEEDS {
         if has_person && stage.chance.happens(10) {
             stage.person();

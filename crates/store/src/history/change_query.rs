@@ -30,6 +30,17 @@ pub struct ChangeQuery {
 /// Changes in the order from the latest to the earliest.
 pub type NewestFirst = Vec<PastChange>;
 
+/// A client with changes in the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientChanges {
+    /// The client that the tokens name, or the user where they name none.
+    pub name: String,
+    /// When the first change was made.
+    pub first: Instant,
+    /// When the last change was made.
+    pub last: Instant,
+}
+
 /// Changes of a client that are not in the history, since there was no room for their rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnrecordedChanges {

@@ -78,7 +78,7 @@ impl Call {
 }
 
 /// The name of the share of the owner's commands.
-const OWNER: &str = "owner";
+pub(super) const OWNER: &str = "owner";
 
 /// Returns a number as the database keeps it.
 pub(super) fn integer(number: u64) -> i64 {

@@ -85,9 +85,7 @@ pub(super) fn adopt(
         transaction.execute("UPDATE changes SET space = ?2 WHERE space = ?1", [from, to])?;
         let unrecorded = "UPDATE OR REPLACE unrecorded SET space = ?2 WHERE space = ?1";
         transaction.execute(unrecorded, [from, to])?;
-        let folders = "UPDATE OR IGNORE folders SET space = ?2 WHERE space = ?1";
-        transaction.execute(folders, [from, to])?;
-        transaction.execute("DELETE FROM folders WHERE space = ?1", [from])?;
+        transaction.execute("UPDATE folders SET space = ?2 WHERE space = ?1", [from, to])?;
         transaction.execute("DELETE FROM spaces WHERE space = ?1", [from])?;
     }
     let adopt = "UPDATE spaces SET folder = ?2, path = ?3 WHERE space = ?1";

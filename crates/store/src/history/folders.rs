@@ -1,23 +1,27 @@
-//! What folders were like before calls removed or moved them.
+//! What folders were like before calls removed or moved them, or an undo gave them another mode.
 //!
-//! A folder that an undo makes again gets the mode that it had. Folders are not versions: a note is
-//! small, the last one of a path counts, and without one a folder is made for its owner alone.
+//! A folder that is made again gets the mode that it had, and an undo gives it to another folder at
+//! its path. Folders are not versions: a note is small, and without one a folder is made for its
+//! owner alone. Of the notes of one client of one path with one mode, the first and the last stay.
 
-use rusqlite::{OptionalExtension as _, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+use stile_domain::history::folder_modes::FolderNote;
 use stile_domain::history::past_change::{ChangeNumber, PastChange};
 use stile_domain::history::retention::{Room, RowOf, room_for_row};
 use stile_domain::path::SpacePath;
 
+use super::change_query::ChangeQuery;
 use super::change_row::{ROW_BYTES, integer};
 use super::error::HistoryError;
 use super::folder_before::FolderBefore;
+use super::reading::Conditions;
 use super::room::RoomMaker;
 use super::{Call, History};
 use crate::now;
 
 impl History {
-    /// Notes what folders are like, as far as there is room. A note that is lost in a power cut
-    /// leaves a folder that only its owner can open.
+    /// Notes what folders are like. What there is no room for is counted, so that an undo names it.
+    /// A note that is lost in a power cut leaves a folder that only its owner can open.
     pub(crate) fn note_folders(&self, call: &Call, folders: &[FolderBefore]) {
         if let Err(error) = self.try_note_folders(call, folders) {
             tracing::warn!(%error, "the modes of folders are not in the history");
@@ -29,32 +33,20 @@ impl History {
         let mut connection = self.relaxed();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut room = RoomMaker::new(&transaction, limit);
-        for FolderBefore { path, mode, to } in folders {
-            let (path, to) = (path.as_str(), to.as_ref().map(SpacePath::as_str));
-            transaction
-                .prepare_cached("DELETE FROM folders WHERE space = ?1 AND path = ?2")?
-                .execute(params![self.space, path])?;
-            let bytes = ROW_BYTES + (path.len() + to.map_or(0, str::len)) as u64;
+        for folder in folders {
+            self.remove_note_in_between(&transaction, &share, folder)?;
+            let bytes = note_bytes(folder);
             match room_for_row(bytes, RowOf::First, &room.history_use(&share)?) {
                 Room::Free => {}
                 Room::After(excess) => room.remove_laters(None, excess, None)?,
-                Room::OverShare | Room::TooLarge => break,
+                Room::OverShare | Room::TooLarge if call.is_of_owner() => {}
+                Room::OverShare | Room::TooLarge => {
+                    let client = (share.as_str(), call.author().name());
+                    room.count_without_row(self.space, client, folder.path.as_str())?;
+                    continue;
+                }
             }
-            transaction
-                .prepare_cached(
-                    "INSERT INTO folders (space, path, mode, destination, call, at, share, bytes) \
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                )?
-                .execute(params![
-                    self.space,
-                    path,
-                    mode,
-                    to,
-                    call.number().map_or(0, |number| number.0),
-                    now().0,
-                    share,
-                    integer(bytes),
-                ])?;
+            self.insert_note(&transaction, call, (folder, bytes))?;
         }
         let gone = room.gone;
         transaction.commit()?;
@@ -63,12 +55,84 @@ impl History {
         Ok(())
     }
 
+    /// Removes the last note of a client that says the same of a path as the next one will. The
+    /// first one stays, so that an undo of all finds it.
+    fn remove_note_in_between(
+        &self,
+        transaction: &Connection,
+        share: &str,
+        FolderBefore { path, mode, .. }: &FolderBefore,
+    ) -> rusqlite::Result<()> {
+        transaction
+            .prepare_cached(
+                "DELETE FROM folders WHERE space = ?1 AND path = ?2 AND share = ?3 AND mode = ?4 \
+                 AND number > (SELECT min(number) FROM folders \
+                 WHERE space = ?1 AND path = ?2 AND share = ?3 AND mode = ?4)",
+            )?
+            .execute(params![self.space, path.as_str(), share, mode])?;
+        Ok(())
+    }
+
+    fn insert_note(
+        &self,
+        transaction: &Connection,
+        call: &Call,
+        (FolderBefore { path, mode, to }, bytes): (&FolderBefore, u64),
+    ) -> rusqlite::Result<()> {
+        let author = call.author();
+        transaction
+            .prepare_cached(
+                "INSERT INTO folders (space, path, mode, destination, call, at, tool, subject, \
+                 client, share, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            )?
+            .execute(params![
+                self.space,
+                path.as_str(),
+                mode,
+                to.as_ref().map(SpacePath::as_str),
+                call.number().map_or(0, |number| number.0),
+                now().0,
+                author.tool,
+                author.subject,
+                author.client,
+                call.share(),
+                integer(bytes),
+            ])?;
+        Ok(())
+    }
+
     /// Returns the mode of the folder that last was at a path before a call removed or moved it.
     pub(crate) fn mode_of_folder(&self, path: &SpacePath) -> Option<u32> {
         let connection = self.relaxed();
-        let query = "SELECT mode FROM folders WHERE space = ?1 AND path = ?2";
+        let query = "SELECT mode FROM folders WHERE space = ?1 AND path = ?2 \
+                     ORDER BY number DESC LIMIT 1";
         let mut query = connection.prepare_cached(query).ok()?;
         query.query_row(params![self.space, path.as_str()], |row| row.get(0)).optional().ok()?
+    }
+
+    /// Finds the notes of the calls that a query is about, at all paths, in the order in which they
+    /// were made.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn folder_notes(&self, query: &ChangeQuery) -> Result<Vec<FolderNote>, HistoryError> {
+        let mut conditions = Conditions::new(self.space);
+        conditions.add_call_of(query);
+        if let Some(ChangeNumber(call)) = query.call {
+            conditions.add("call = ?", [call.into()]);
+        }
+        let sql = format!(
+            "SELECT call, path, mode, tool FROM folders WHERE {} ORDER BY number",
+            conditions.sql
+        );
+        let connection = self.relaxed();
+        let mut statement = connection.prepare_cached(&sql)?;
+        let rows = statement.query_map(rusqlite::params_from_iter(conditions.values), |row| {
+            let (call, path, mode): (i64, String, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let (call, tool) = (ChangeNumber(call), row.get(3)?);
+            Ok(SpacePath::parse(&path).ok().map(|path| FolderNote { call, path, mode, tool }))
+        })?;
+        Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
     /// Returns where the folders went that the calls of `changes` moved as a whole.
@@ -81,7 +145,8 @@ impl History {
     ) -> Result<Vec<SpacePath>, HistoryError> {
         let connection = self.relaxed();
         let mut query = connection.prepare_cached(
-            "SELECT call, destination FROM folders WHERE space = ?1 AND destination IS NOT NULL",
+            "SELECT DISTINCT call, destination FROM folders \
+             WHERE space = ?1 AND destination IS NOT NULL",
         )?;
         let found = query.query_map([self.space], |row| {
             Ok((ChangeNumber(row.get(0)?), row.get::<_, String>(1)?))
@@ -95,4 +160,10 @@ impl History {
         }
         Ok(folders)
     }
+}
+
+/// Returns the bytes that a note takes in the history.
+fn note_bytes(FolderBefore { path, to, .. }: &FolderBefore) -> u64 {
+    let paths = 2 * path.as_str().len() + to.as_ref().map_or(0, |to| to.as_str().len());
+    ROW_BYTES + paths as u64
 }

@@ -36,6 +36,7 @@ mod stored_version;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -48,7 +49,7 @@ use stile_domain::path::SpacePath;
 
 use crate::state::{OldSpace, StateDir, folder_identity, make_folder};
 
-pub use change_query::{ChangeQuery, NewestFirst, UnrecordedChanges};
+pub use change_query::{ChangeQuery, ClientChanges, NewestFirst, UnrecordedChanges};
 pub use error::{HistoryError, NoRoom, VersionError};
 pub(crate) use file_metadata::{FileMetadata, MetadataOf};
 pub(crate) use folder_before::FolderBefore;
@@ -148,6 +149,8 @@ pub struct Call {
     number: OnceLock<ChangeNumber>,
     /// The first change that an undo takes back with the next change; 0 for none.
     takes_back: AtomicI64,
+    /// The modes of folders that an undo makes.
+    folder_modes: Mutex<BTreeMap<SpacePath, u32>>,
 }
 
 impl Call {
@@ -180,6 +183,17 @@ impl Call {
     /// Returns the first change that an undo takes back with the next change.
     pub(crate) fn takes_back(&self) -> Option<ChangeNumber> {
         Some(ChangeNumber(self.takes_back.load(Ordering::Relaxed))).filter(|first| first.0 > 0)
+    }
+
+    /// Says which modes folders get that an undo makes.
+    pub fn set_folder_modes(&self, modes: BTreeMap<SpacePath, u32>) {
+        *self.folder_modes.lock().unwrap_or_else(PoisonError::into_inner) = modes;
+    }
+
+    /// Returns the mode of a folder that an undo makes, if it knows one.
+    pub(crate) fn folder_mode(&self, path: &SpacePath) -> Option<u32> {
+        let modes = self.folder_modes.lock().unwrap_or_else(PoisonError::into_inner);
+        modes.get(path).copied()
     }
 
     /// Returns the number of the first change that the call recorded.

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{OptionalExtension as _, Row, params, params_from_iter, types::Value};
+use rusqlite::{
+    Connection, OpenFlags, OptionalExtension as _, Row, params, params_from_iter, types::Value,
+};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
 
-use super::History;
-use super::change_query::{ChangeQuery, NewestFirst};
+use super::change_query::{ChangeQuery, ClientChanges, NewestFirst};
+use super::change_row::OWNER;
 use super::error::{HistoryError, VersionError};
 use super::file_metadata::{FileMetadata, MetadataOf};
+use super::{History, database};
+use crate::state::StateDir;
 
 const COLUMNS: &str = "number, call, at, kind, path, destination, before, size_before, after, \
                        tool, subject, client, token, takes_back";
@@ -23,49 +27,28 @@ impl History {
     /// # Errors
     /// [`HistoryError`].
     pub fn changes(&self, query: &ChangeQuery) -> Result<NewestFirst, HistoryError> {
-        let mut sql = format!("SELECT {COLUMNS} FROM changes WHERE space = ?");
-        let mut values = vec![Value::Integer(self.space)];
-        let mut and = |condition: &str, with: Vec<Value>| {
-            sql.push_str(" AND ");
-            sql.push_str(condition);
-            values.extend(with);
-        };
+        let mut conditions = Conditions::new(self.space);
         if let Some(path) = query.path.as_ref().filter(|path| !path.is_root()) {
             // All paths below a folder lie between `folder/` and `folder0`, since `0` follows `/`.
             let path = path.as_str();
             let three = [path.to_owned(), format!("{path}/"), format!("{path}0")].map(Value::Text);
-            let twice = three.iter().chain(&three).cloned().collect();
-            and(
+            let twice = three.iter().chain(&three).cloned();
+            conditions.add(
                 "((path = ? OR (path >= ? AND path < ?)) OR \
                  (destination = ? OR (destination >= ? AND destination < ?)))",
                 twice,
             );
         }
-        if let Some(client) = &query.client {
-            // Who has no client is known by the subject, as in the journal.
-            let name = Value::Text(client.clone());
-            and("(client = ? OR (client IS NULL AND subject = ?))", vec![name.clone(), name]);
-        }
-        if let Some(caller) = &query.caller {
-            and("subject = ?", vec![Value::Text(caller.subject.clone())]);
-        }
-        if let Some(tool) = &query.tool {
-            and("tool = ?", vec![Value::Text(tool.clone())]);
-        }
-        if let Some(Instant(since)) = query.since {
-            and("at >= ?", vec![Value::Integer(since)]);
-        }
-        if let Some(Instant(until)) = query.until {
-            and("at < ?", vec![Value::Integer(until)]);
-        }
+        conditions.add_call_of(query);
         if let Some(ChangeNumber(call)) = query.call {
             // The number of a call is that of its first change.
-            and("number >= ? AND call = ?", vec![Value::Integer(call); 2]);
+            conditions.add("number >= ? AND call = ?", [call.into(), call.into()]);
         }
         if let Some(ChangeNumber(below)) = query.below {
-            and("number < ?", vec![Value::Integer(below)]);
+            conditions.add("number < ?", [below.into()]);
         }
-        sql.push_str(" ORDER BY number DESC");
+        let Conditions { sql, values } = conditions;
+        let sql = format!("SELECT {COLUMNS} FROM changes WHERE {sql} ORDER BY number DESC");
         let connection = self.relaxed();
         let mut statement = connection.prepare_cached(&sql)?;
         let rows = statement.query_map(params_from_iter(values), change)?;
@@ -95,6 +78,43 @@ impl History {
         )?;
         let names = query.query_map([self.space], |row| row.get(0))?;
         Ok(names.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns when the second of the calls changed something that the history of a state folder
+    /// has, of whatever space; `None` if it has fewer, or there is no history. Of the first call, a
+    /// kill may have prevented everything else.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn second_call(state: &StateDir) -> Result<Option<Instant>, HistoryError> {
+        let path = state.path().join(super::FOLDER).join(database::NAME);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let query = "SELECT at FROM changes \
+                     WHERE call <> (SELECT call FROM changes ORDER BY number LIMIT 1) \
+                     ORDER BY number LIMIT 1";
+        Ok(connection.query_row(query, [], |row| row.get(0)).optional()?.map(Instant))
+    }
+
+    /// Returns the clients with changes, without the owner's commands, the last one that changed
+    /// something first.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn clients(&self) -> Result<Vec<ClientChanges>, HistoryError> {
+        let connection = self.relaxed();
+        let mut query = connection.prepare_cached(
+            "SELECT coalesce(client, subject) AS name, min(at), max(at) FROM changes \
+             WHERE space = ?1 AND share <> ?2 \
+             GROUP BY name ORDER BY max(number) DESC",
+        )?;
+        let clients = query.query_map(params![self.space, OWNER], |row| {
+            let (first, last) = (Instant(row.get(1)?), Instant(row.get(2)?));
+            Ok(ClientChanges { name: row.get(0)?, first, last })
+        })?;
+        Ok(clients.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Returns the hash of a version of a file. With `caller`, only versions that a change of this
@@ -280,6 +300,45 @@ impl History {
         )?;
         let values = params![self.space, path.as_str(), number, DISPLACED_AFTER_APPEND];
         query.query_map(values, |row| Ok(ContentHash::from_bytes(row.get(0)?)))?.collect()
+    }
+}
+
+/// What rows of a space have to be.
+pub(super) struct Conditions {
+    pub(super) sql: String,
+    pub(super) values: Vec<Value>,
+}
+
+impl Conditions {
+    pub(super) fn new(space: i64) -> Self {
+        Self { sql: "space = ?".to_owned(), values: vec![Value::Integer(space)] }
+    }
+
+    pub(super) fn add(&mut self, condition: &str, values: impl IntoIterator<Item = Value>) {
+        self.sql.push_str(" AND ");
+        self.sql.push_str(condition);
+        self.values.extend(values);
+    }
+
+    /// Adds what a query says of who called, with which tool and when.
+    pub(super) fn add_call_of(&mut self, query: &ChangeQuery) {
+        if let Some(client) = &query.client {
+            // Who has no client is known by the subject, as in the journal.
+            let name = Value::Text(client.clone());
+            self.add("(client = ? OR (client IS NULL AND subject = ?))", [name.clone(), name]);
+        }
+        if let Some(caller) = &query.caller {
+            self.add("subject = ?", [Value::Text(caller.subject.clone())]);
+        }
+        if let Some(tool) = &query.tool {
+            self.add("tool = ?", [Value::Text(tool.clone())]);
+        }
+        if let Some(Instant(since)) = query.since {
+            self.add("at >= ?", [Value::Integer(since)]);
+        }
+        if let Some(Instant(until)) = query.until {
+            self.add("at < ?", [Value::Integer(until)]);
+        }
     }
 }
 

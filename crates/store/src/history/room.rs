@@ -350,6 +350,16 @@ impl<'t> RoomMaker<'t> {
 
     /// Counts a change that is made without a row.
     pub(super) fn count_unrecorded(&self, row: &ChangeRow) -> rusqlite::Result<()> {
+        self.count_without_row(row.space, (&row.share, row.author.name()), &row.path)
+    }
+
+    /// Counts something that a client did at a path and that has no row.
+    pub(super) fn count_without_row(
+        &self,
+        space: i64,
+        (share, name): (&str, &str),
+        path: &str,
+    ) -> rusqlite::Result<()> {
         self.transaction
             .prepare_cached(
                 "INSERT INTO unrecorded (space, share, client, changes, since, until, paths) \
@@ -359,15 +369,7 @@ impl<'t> RoomMaker<'t> {
                  OR EXISTS (SELECT 1 FROM json_each(paths) WHERE value = ?5) THEN paths \
                  ELSE json_insert(paths, '$[#]', ?5) END",
             )?
-            .execute(params![
-                row.space,
-                row.share,
-                row.author.name(),
-                now().0,
-                row.path,
-                MOST_NAMED.0,
-                MOST_NAMED.1,
-            ])?;
+            .execute(params![space, share, name, now().0, path, MOST_NAMED.0, MOST_NAMED.1])?;
         Ok(())
     }
 }

@@ -66,18 +66,24 @@ CREATE TABLE settings (
     value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What folders were like before calls removed or moved them, and where a moved one went.
+-- What folders were like before calls removed or moved them or gave them another mode, and where a
+-- moved one went.
 CREATE TABLE folders (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
     space INTEGER NOT NULL,
     path TEXT NOT NULL,
     mode INTEGER NOT NULL,
     destination TEXT,
+    -- 0 for a call that changed no file.
     call INTEGER NOT NULL,
     at INTEGER NOT NULL,
+    tool TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    client TEXT,
     share TEXT NOT NULL,
-    bytes INTEGER NOT NULL,
-    PRIMARY KEY (space, path)
-) STRICT, WITHOUT ROWID;
+    bytes INTEGER NOT NULL
+) STRICT;
+CREATE INDEX folders_by_path ON folders (space, path);
 
 -- Room for a version that is being written to a file.
 CREATE TABLE reservations (

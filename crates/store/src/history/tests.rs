@@ -7,10 +7,12 @@ use std::sync::Arc;
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChangeKind};
 use stile_domain::history::version::OldVersion;
+use stile_domain::journal::JournalLine;
 use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
 
 use super::*;
+use crate::journal::{FaultKind, Journal, JournalPlace};
 
 mod appends;
 
@@ -651,7 +653,7 @@ fn an_adopted_folder_has_the_history_of_the_old_one_and_its_own() {
     assert!(matches!(History::adopt(&state, &new, &space), Err(HistoryError::InUse)));
     drop(marker);
     History::adopt(&state, &new, &space).unwrap();
-    tokens.adopt(&new, &space).unwrap();
+    tokens.adopt(&new, &space, 0).unwrap();
     let adopted = History::open_to_serve(&state, &new, &named(LIMITS)).unwrap();
     assert_eq!(adopted.changes(&ChangeQuery::default()).unwrap().len(), 2);
     assert!(adopted.held_folder().join(".stile-left").exists());
@@ -783,4 +785,71 @@ fn an_undo_that_the_history_has_room_for_lacks_nothing() {
     };
     assert_eq!(rig.history.foresee_lacking(&undo, &[foreseen]).unwrap(), []);
     assert!(rig.history.free_bytes().unwrap() > 300_000);
+}
+
+#[test]
+fn a_journal_that_begins_after_calls_of_the_history_is_an_alarm() {
+    let rig = Rig::new();
+    rig.replace("/a.md", b"one\n", b"two\n");
+    rig.replace("/a.md", b"two\n", b"three\n");
+    let state = StateDir::open(&rig.folder.path().join("state")).unwrap();
+    let journal = Journal::open(&state).unwrap();
+    journal.append(JournalLine { tool: "text.edit".to_owned(), ..JournalLine::default() }).unwrap();
+    drop(journal);
+    let faults = || -> Vec<FaultKind> {
+        let found = JournalPlace::new(state.clone(), None).verify(&mut |_| {}).unwrap();
+        found.faults.iter().map(|fault| fault.kind).collect()
+    };
+    assert_eq!(faults(), []);
+    let run = |statement: &str| rig.history.connection().execute(statement, []).unwrap();
+    run("UPDATE changes SET at = at - 3600000000");
+    assert_eq!(faults(), [FaultKind::BegunLate]);
+    // A kill may have come between the first change of all and its line.
+    run("DELETE FROM changes WHERE number > 1");
+    assert_eq!(faults(), []);
+}
+
+#[test]
+fn what_is_young_enough_outlives_each_start_and_what_is_too_old_goes() {
+    for (days, seed) in [(1_u64, 1), (7, 2), (30, 3), (30, 4)] {
+        let limits = HistoryLimits { days, bytes: 1 << 30 };
+        let mut rig = Rig::with(limits);
+        let mut chance = stile_testkit::chance::Chance::of(seed);
+        let hours = days * 24;
+        // What each file holds, and each change with the version before it and its age in hours.
+        let mut files: Vec<Vec<u8>> = vec![Vec::new(); 4];
+        let mut kept: Vec<(String, ChangeNumber, Vec<u8>, u64)> = Vec::new();
+        for step in 0..80_u64 {
+            let at = chance.below(files.len());
+            // Few contents, so that old and young changes need the same version.
+            let length = [90, 3_000, 150_000][chance.below(3)];
+            let content = noise(length, chance.below(5) as u64);
+            let before = std::mem::replace(&mut files[at], content.clone());
+            if before != content {
+                let (name, client) = (format!("/{at}"), format!("client {}", chance.below(3)));
+                let number = keep(&rig.history, &author(&client), &name, &before, &content);
+                kept.push((name, number.unwrap(), before, 0));
+            }
+            if !chance.happens(40) {
+                continue;
+            }
+            // The time goes on. No age is ever a whole number of days.
+            let later = 11 * (1 + chance.below(hours as usize / 11) as u64);
+            let micros = later * 3_600 * 1_000_000;
+            let ages = format!("UPDATE changes SET at = at - {micros}");
+            rig.history.connection().execute_batch(&ages).unwrap();
+            kept.iter_mut().for_each(|(.., age)| *age += later);
+            drop(std::mem::replace(&mut rig.history, Arc::new(open(&rig.folder, limits).unwrap())));
+            for (name, number, bytes, age) in &kept {
+                let found = rig.version(name, &number.to_string());
+                match *age > hours {
+                    true => assert!(found.is_err(), "seed {seed}, step {step}: {age} hours"),
+                    false => assert_eq!(found.unwrap(), *bytes, "seed {seed}, step {step}"),
+                }
+            }
+            kept.retain(|(.., age)| *age <= hours);
+            assert_eq!(rig.numbers(&ChangeQuery::default()).len(), kept.len());
+            check_count(&rig.history);
+        }
+    }
 }

@@ -8,3 +8,8 @@ pub(super) fn timestamp(Instant(micros): Instant) -> String {
     let seconds = Instant(micros - fraction).to_rfc3339();
     format!("{}.{fraction:06}Z", seconds.trim_end_matches('Z'))
 }
+
+/// Returns a time as the name of a file begins with it. Such times sort as text.
+pub(super) fn time_in_name(time: Instant) -> String {
+    timestamp(time).replace(['-', ':'], "")
+}

@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 
 use stile_domain::hash::ContentHash;
 use stile_domain::journal_chain::{BrokenLink, JournalChain};
+use stile_domain::records::instant::Instant;
 
-use super::anchors::{self, Anchor, Anchors, AnchorsFault, FilePhase};
-use super::reading::journal_files;
+use super::anchors::{self, Anchor, Anchors, AnchorsFault, FilePhase, FoundAnchors};
+use super::reading::{FOLDER, journal_files};
 use super::shared::{SharedJournal, SharedLine};
+use super::timestamp::time_in_name;
+use crate::history::History;
 use crate::state::StateDir;
 
 /// What the verification of the journal found.
@@ -104,6 +107,9 @@ pub enum FaultKind {
     /// The number of anchors was changed or removed.
     #[error("the number of anchors was changed")]
     AnchorsChanged,
+    /// The history has changes of calls from before the first file that the anchors know.
+    #[error("the history has calls from before the journal begins: it was removed as a whole")]
+    BegunLate,
 }
 
 impl FaultKind {
@@ -156,6 +162,7 @@ pub(super) fn verify_shared(
     let anchors: BTreeMap<&str, &Anchor> =
         found.anchors.iter().map(|anchor| (anchor.file.as_str(), anchor)).collect();
     let mut result = Verification::default();
+    result.faults.extend(begun_late(state, &found)?);
     result.faults.extend(found.fault.map(fault_of_anchors));
     result.faults.extend(found.forged.iter().map(|file| changed_anchor(file)));
     for copied in journal.files("")? {
@@ -180,6 +187,25 @@ pub(super) fn verify_shared(
     Ok(result)
 }
 
+/// Returns the fault of a journal that knows nothing of calls which the history has.
+fn begun_late(state: &StateDir, found: &FoundAnchors) -> io::Result<Option<JournalFault>> {
+    // What else is wrong with the anchors is a fault already.
+    if found.fault.is_some() || !found.forged.is_empty() {
+        return Ok(None);
+    }
+    let Some(Instant(call)) = History::second_call(state).map_err(io::Error::other)? else {
+        return Ok(None);
+    };
+    let latest = time_in_name(Instant(call.saturating_add(MOST_CALL)));
+    let is_late = found.anchors.iter().all(|anchor| anchor.file > latest);
+    let (file, kind) = (FOLDER.to_owned(), FaultKind::BegunLate);
+    Ok(is_late.then_some(JournalFault { file, line: None, kind }))
+}
+
+/// How long after a change was recorded the line of its call is written at the latest, in
+/// microseconds.
+const MOST_CALL: i64 = 10 * 60 * 1_000_000;
+
 fn file_bytes(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
 }
@@ -192,9 +218,10 @@ fn verify_files(
     // The files first: a file that begins in between then has an anchor.
     let paths = journal_files(state)?;
     let found = Anchors::read_all(state.path()).map_err(io::Error::other)?;
+    let mut result = Verification::default();
+    result.faults.extend(begun_late(state, &found)?);
     let mut anchors: BTreeMap<String, Anchor> =
         found.anchors.into_iter().map(|anchor| (anchor.file.clone(), anchor)).collect();
-    let mut result = Verification::default();
     result.faults.extend(found.fault.map(fault_of_anchors));
     result.faults.extend(found.forged.iter().map(|file| changed_anchor(file)));
     let oldest = first_within(&paths, max_bytes);

@@ -5,6 +5,8 @@ use std::io;
 use stile_domain::error::Refusal;
 use stile_domain::path::SpacePath;
 
+use crate::history::FolderBefore;
+
 use super::write::Change;
 use super::{os, refusal};
 
@@ -58,13 +60,37 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Returns the mode of a folder that is made: the one that the folder had which a call removed
-    /// or moved away; for an undo that does not know that, one for the owner alone.
+    /// Returns the mode of a folder that is made: the one that an undo knows, or that the folder
+    /// had which a call removed or moved away last; for an undo that knows neither, one for the
+    /// owner alone.
     fn mode_of_new_folder(&self, path: &SpacePath) -> Option<u32> {
-        let known = self.history.as_ref().and_then(|history| history.mode_of_folder(path));
+        let of_history = || self.history.as_ref().and_then(|it| it.mode_of_folder(path));
+        let known = self.call.folder_mode(path).or_else(of_history);
         // The server itself must be able to put the files into it.
         let known = known.map(|mode| mode | os::OWNER_ALONE);
         known.or_else(|| self.call.is_of_owner().then_some(os::OWNER_ALONE))
+    }
+
+    /// Gives a folder another mode for an undo, if it still has the mode `from`, or only those of
+    /// its rights that it keeps. Notes what it had.
+    pub(super) fn set_folder_mode(
+        &self,
+        path: &SpacePath,
+        from: u32,
+        to: u32,
+    ) -> Result<(), Refusal> {
+        let io = |error: io::Error| refusal(&error, path);
+        let folder = self.root.open_folder(path).map_err(io)?;
+        let now = os::status(&folder).map_err(io)?.mode & 0o777;
+        if now != from && now != from & to {
+            return Err(Refusal::StaleFolder { path: path.clone() });
+        }
+        self.may_begin()?;
+        if let Some(history) = &self.history {
+            let before = FolderBefore { path: path.clone(), mode: from, to: None };
+            history.note_folders(self.call, &[before]);
+        }
+        os::set_mode(&folder, to).and_then(|()| os::sync(&folder)).map_err(io)
     }
 
     /// Gives a folder that was made for its owner alone its mode.

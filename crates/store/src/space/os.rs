@@ -377,7 +377,7 @@ pub(super) fn sync_data(file: &File) -> io::Result<()> {
 }
 
 /// The mode of a folder that only its owner can open.
-pub(super) const OWNER_ALONE: u32 = 0o700;
+pub(super) const OWNER_ALONE: u32 = stile_domain::history::folder_modes::OWNER_ALONE;
 
 /// Creates a folder in a folder, for its owner alone until it gets its `mode` if there is one.
 /// Returns `false` if the name is in use.

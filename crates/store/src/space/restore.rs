@@ -76,6 +76,56 @@ impl Space {
         self.answer(to, move |inner| inner.version(permit.path(), &version, caller.as_ref())).await
     }
 
+    /// Whether the file `now` is another file than the one that had a version of the file `of`: it
+    /// has another mode, or other attributes.
+    ///
+    /// # Errors
+    /// [`Refusal::NoVersion`], or that the file cannot be read.
+    pub async fn is_other_file(
+        &self,
+        now: Permit<Read>,
+        of: Permit<Read>,
+        (version, hash): (OldVersion, ContentHash),
+    ) -> Result<bool, Refusal> {
+        self.answer(Disclosure::of(&now), move |inner| {
+            let Some(was) = inner.metadata_of(of.path(), &version, hash)? else {
+                return Ok(false);
+            };
+            let now = regular(inner.root.open_file(now.path()), now.path())?;
+            Ok(os::metadata(&now.file, &now.status) != was)
+        })
+        .await
+    }
+
+    /// Returns the permission bits of a folder; `None` if there is no folder.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if the space cannot be used.
+    pub async fn folder_mode(&self, permit: Permit<Read>) -> Result<Option<u32>, Refusal> {
+        self.answer(Disclosure::of(&permit), move |inner| {
+            let folder = inner.root.open_folder(permit.path());
+            let status = folder.and_then(|folder| os::status(&folder));
+            Ok(status.ok().map(|status| status.mode & 0o777))
+        })
+        .await
+    }
+
+    /// Gives a folder another mode, if it still has the mode `from`.
+    ///
+    /// # Errors
+    /// A [`Refusal`]; the folder then has the mode that it had.
+    pub async fn set_folder_mode(
+        &self,
+        permit: Permit<Edit>,
+        from: u32,
+        to: u32,
+    ) -> Result<(), Refusal> {
+        self.change(Disclosure::of(&permit), move |change| {
+            Ok(change.set_folder_mode(permit.path(), from, to)?)
+        })
+        .await
+    }
+
     /// Gives a file an old version, if the file still is the version `base`, or if there is no file
     /// and `base` is `None`.
     ///

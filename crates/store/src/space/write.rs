@@ -255,7 +255,11 @@ impl Change<'_> {
             return Err(too_large_to_edit(path, limit).into());
         }
         let edited = edited_file(&new);
-        if new == bytes {
+        let becomes_another = || match like {
+            Some(Like::Removed(metadata)) => os::metadata(&old.file, &old.status) != *metadata,
+            Some(Like::File(_)) | None => false,
+        };
+        if new == bytes && !becomes_another() {
             // The file stays the same, but the answer promises that it is durable.
             os::sync(&old.file).and_then(|()| os::sync(target.handle())).map_err(target.io())?;
             return Ok(edited);
@@ -648,7 +652,7 @@ const MOST_STORED_TWICE: usize = 64 * 1024;
 /// Returns what an edit does, and what of the old version the history stores. A long file to whose
 /// end a program keeps adding is not stored again each time.
 fn kind_of_edit<'b>(old: &'b [u8], new: &[u8]) -> (PastChangeKind, VersionSource<'b>) {
-    match new.starts_with(old) {
+    match new.starts_with(old) && new.len() > old.len() {
         false => (PastChangeKind::Replaced, VersionSource::Bytes(old)),
         true => (PastChangeKind::Appended, source_before_append(old)),
     }

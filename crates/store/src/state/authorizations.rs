@@ -590,6 +590,20 @@ fn end(tables: Tables<'_>, id: &str, now: i64) -> Result<(), TableError> {
     end_access_tokens(tables, id, now)
 }
 
+/// Ends all tokens and authorizations of a space.
+pub(super) fn end_all_of_space(
+    tables: Tables<'_>,
+    audience: &str,
+    now: i64,
+) -> Result<(), TableError> {
+    let live = "SELECT id FROM authorizations WHERE audience = ?1 AND ended IS NULL";
+    for id in tables.rows(live, values![audience], |row| row.get::<String>(0))? {
+        end(tables, &id, now)?;
+    }
+    let revoke = "UPDATE tokens SET revoked = ?2 WHERE audience = ?1 AND revoked IS NULL";
+    tables.execute(revoke, values![audience, now]).map(drop)
+}
+
 /// Ends the access tokens that were issued from an authorization so far.
 fn end_access_tokens(tables: Tables<'_>, id: &str, now: i64) -> Result<(), TableError> {
     tables

@@ -11,6 +11,7 @@ use std::time::UNIX_EPOCH;
 
 use uuid::Uuid;
 
+use super::authorizations::end_all_of_space;
 use super::state_dir::{StateError, io_error};
 use super::tables::{TableError, Tables, values};
 use super::tokens::TokenStore;
@@ -78,18 +79,24 @@ impl TokenStore {
     }
 
     /// Makes a folder the folder of a space. The folder that the space had before is another one
-    /// from now on, and so is the space that `folder` had before.
+    /// from now on. The space that `folder` had before has none any more, and its tokens and
+    /// approvals end.
     ///
     /// # Errors
     /// [`StateError`] if the folder cannot be found or the database fails.
-    pub fn adopt(&self, folder: &Path, space: &OldSpace) -> Result<(), StateError> {
+    pub fn adopt(&self, folder: &Path, space: &OldSpace, now: i64) -> Result<(), StateError> {
         let (identity, path) = identity_and_path(folder)?;
         self.change("adopt a folder for", |tables| {
             tables.execute("UPDATE spaces SET path = NULL WHERE path = ?1", values![path])?;
             // The identifier stays, so that no folder gets the tokens of that space by chance.
-            let give_up =
-                "UPDATE spaces SET folder = ?2 || audience, path = NULL WHERE folder = ?1";
-            tables.execute(give_up, values![identity, GIVEN_UP])?;
+            let own_query = "SELECT audience FROM spaces WHERE folder = ?1 AND audience <> ?2";
+            let own = values![identity, space.audience];
+            for given_up in tables.rows(own_query, own, |row| row.get::<String>(0))? {
+                let give_up = "UPDATE spaces SET folder = ?2, path = NULL WHERE audience = ?1";
+                let nowhere = format!("{GIVEN_UP}{given_up}");
+                tables.execute(give_up, values![given_up, nowhere])?;
+                end_all_of_space(tables, &given_up, now)?;
+            }
             let adopt = "UPDATE spaces SET folder = ?2, path = ?3 WHERE audience = ?1";
             tables.execute(adopt, values![space.audience, identity, path])
         })?;
@@ -152,6 +159,18 @@ impl TokenStore {
                 let path: Option<String> = row.get(1)?;
                 Ok(KnownSpace { audience: row.get(0)?, path: path.map(PathBuf::from) })
             })
+        })
+    }
+
+    /// Returns the `aud` of each space that has no folder any more, since its folder became that of
+    /// another space. Its tokens and approvals ended then.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn given_up_spaces(&self) -> Result<Vec<String>, StateError> {
+        let all = "SELECT audience FROM spaces WHERE folder = ?1 || audience";
+        self.read("list the spaces of", |tables| {
+            tables.rows(all, values![GIVEN_UP], |row| row.get(0))
         })
     }
 }
@@ -308,11 +327,12 @@ mod tests {
         let new = folders.make("new");
         let [space] = folders.tokens.other_spaces(&folders.at("new")).unwrap().try_into().unwrap();
         assert_eq!((&space.audience, space.is_there), (&old.audience, true));
-        folders.tokens.adopt(&folders.at("new"), &space).unwrap();
+        folders.tokens.adopt(&folders.at("new"), &space, 7).unwrap();
         let audience = |name| folders.tokens.space_of(&folders.at(name)).unwrap().audience;
         assert_eq!(audience("new"), old.audience);
         let other = audience("old");
         assert!(other != old.audience && other != new.audience);
+        assert_eq!(folders.tokens.given_up_spaces().unwrap(), std::slice::from_ref(&new.audience));
         // No folder gets the tokens of the space that the new folder had for a while.
         assert_ne!(folders.make("third").audience, new.audience);
         assert_eq!(folders.tokens.audience_of(&folders.at("new")).unwrap(), Some(old.audience));
@@ -333,7 +353,7 @@ mod tests {
             let others = folders.tokens.other_spaces(&folders.at("one")).unwrap();
             let [space] = others.try_into().unwrap();
             assert_eq!((space.path.is_none(), space.is_there), (is_served, false));
-            folders.tokens.adopt(&folders.at("one"), &space).unwrap();
+            folders.tokens.adopt(&folders.at("one"), &space, 7).unwrap();
             let again = folders.tokens.space_of(&folders.at("one")).unwrap();
             assert_eq!((again.audience, again.replaces_another), (old.audience, false));
         }

@@ -41,6 +41,7 @@ pub mod file_search;
 pub mod folder_create;
 pub mod folder_move;
 pub mod folder_remove;
+pub mod folder_set_mode;
 mod links_of_move;
 pub mod list;
 pub mod note_find;

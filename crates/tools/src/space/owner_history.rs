@@ -6,13 +6,20 @@
 use std::sync::Arc;
 
 use stile_domain::error::Refusal;
+use stile_domain::hash::ContentHash;
 use stile_domain::history::undo_plan::{Obstacle, PathNow};
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{List, Principal, Read};
 use stile_store::history::Call;
+use stile_store::space::Space;
 
 use super::SpaceTools;
+use super::folder_set_mode::FolderSetMode;
+use crate::tool::ToolEntry;
+
+/// What only commands of the owner call.
+const OWNER_TOOLS: &[ToolEntry<Space>] = &[ToolEntry::new::<FolderSetMode>()];
 
 impl SpaceTools {
     /// Offers the tools for the owner's commands: those of the history too, which see all changes.
@@ -21,7 +28,33 @@ impl SpaceTools {
     pub fn for_owner(mut self, call: Arc<Call>) -> Self {
         self.space = self.space.with_whole_history();
         self.owner_call = Some(call);
+        self.tools.extend(OWNER_TOOLS);
         self.with_history_tools()
+    }
+
+    /// Whether the file `now` is another file than the one that had a version of the file `of`. A
+    /// file that cannot be compared counts as the same.
+    pub async fn is_other_file(
+        &self,
+        principal: &Principal,
+        [now, of]: [&SpacePath; 2],
+        version: (OldVersion, ContentHash),
+    ) -> bool {
+        let permit = |path| principal.gate().permit::<Read>(path);
+        let (Ok(now), Ok(of)) = (permit(now), permit(of)) else { return false };
+        self.space.is_other_file(now, of, version).await.unwrap_or(false)
+    }
+
+    /// Returns the permission bits of a folder; `None` if there is no folder.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if the whole space cannot be used.
+    pub async fn folder_mode(
+        &self,
+        principal: &Principal,
+        path: &SpacePath,
+    ) -> Result<Option<u32>, Refusal> {
+        self.space.folder_mode(principal.gate().permit::<Read>(path)?).await
     }
 
     /// Returns what is at a path.

@@ -5,7 +5,8 @@
 //! the first undo made, which no change of the agent made. They count as somebody's in a plan of
 //! the agent's changes alone. So this plan may go back through the changes of earlier undos first:
 //! those that took back what is to be taken back now, and no others. What an undo of other changes
-//! gave back is somebody's, like any file that was changed since.
+//! gave back is somebody's, like any file that was changed since. A change that an undo took back
+//! is not taken back again, whatever became of its file since.
 //! It decides that for each group of files that have to do with each other: through moves, or
 //! because one has the path of a folder of the other.
 
@@ -14,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::hash::ContentHash;
 
 use super::{
-    ChangeNumber, LeftReason, PastChange, PastChangeKind, PathNow, Planner, SpacePath, UndoFacts,
-    UndoPlan, folders_above, planned,
+    ChangeNumber, LeftReason, PastChange, PastChangeKind, PathNow, Planned, Planner, SpacePath,
+    UndoFacts, UndoPlan, UndoStep, folders_above, planned,
 };
 
 /// Plans the undo of `changes`. `undone` are the changes that undos made after the first of them.
@@ -26,9 +27,11 @@ pub fn undo_plan_again(
     facts: &mut dyn UndoFacts,
 ) -> UndoPlan {
     let (mut kept, mut left) = (Vec::new(), Vec::new());
+    let taken_back = TakenBack::by(undone);
     for group in groups(changes, &undos_of(changes, undone)) {
-        match choose(&group, facts) {
+        match choose(&group, &taken_back, facts) {
             Choice::Changes => kept.extend(group.changes),
+            Choice::Rest(rest) => kept.extend(rest),
             Choice::All => kept.extend(group.all()),
             Choice::Nothing(plan) => left.extend(plan.left),
         }
@@ -36,7 +39,7 @@ pub fn undo_plan_again(
     kept.sort_by_key(|change| change.number);
     let mut plan = planned(&kept, facts).plan;
     plan.left.extend(left);
-    leave_out_what_is_taken_back(&mut plan, changes, undone);
+    leave_out_what_is_taken_back(&mut plan, changes, &taken_back);
     // Several changes of one file are left for one reason.
     let mut named = BTreeSet::new();
     plan.left.retain(|left| named.insert((left.path.clone(), left.to.clone(), left.why)));
@@ -48,10 +51,9 @@ pub fn undo_plan_again(
 fn leave_out_what_is_taken_back(
     plan: &mut UndoPlan,
     changes: &[PastChange],
-    undone: &[PastChange],
+    taken_back: &TakenBack<'_>,
 ) {
     let asked: BTreeMap<_, _> = changes.iter().map(|change| (change.number, change)).collect();
-    let taken_back = TakenBack::by(undone);
     plan.left.retain(|left| {
         // A change that an undo made is not to be taken back itself.
         let is_asked = asked.get(&left.number).is_some_and(|change| !taken_back.has(change));
@@ -84,8 +86,11 @@ impl<'u> TakenBack<'u> {
 
     fn has(&self, change: &PastChange) -> bool {
         match change.kind {
-            PastChangeKind::Moved => self.has_move(change.number),
-            _ => self.has_in_place(change),
+            PastChangeKind::Moved => {
+                let to = change.to.as_ref().unwrap_or(&change.path);
+                self.has_move(change.number) || self.has_in_place(to, change.number)
+            }
+            _ => self.has_in_place(&change.path, change.number),
         }
     }
 
@@ -94,17 +99,17 @@ impl<'u> TakenBack<'u> {
     }
 
     /// After an undo a file is what it was before the first change that the undo took back.
-    fn has_in_place(&self, change: &PastChange) -> bool {
+    fn has_in_place(&self, path: &SpacePath, number: ChangeNumber) -> bool {
         let mut until = None;
-        for undo in self.in_place.get(&change.path).into_iter().flatten().rev() {
-            if undo.number <= change.number {
+        for undo in self.in_place.get(path).into_iter().flatten().rev() {
+            if undo.number <= number {
                 break;
             }
             if until.is_some_and(|until| undo.number >= until) {
                 continue;
             }
             match undo.takes_back {
-                Some(first) if first <= change.number => return true,
+                Some(first) if first <= number => return true,
                 first => until = first,
             }
         }
@@ -163,21 +168,75 @@ enum Choice {
     Changes,
     /// Those of earlier undos, too.
     All,
+    /// These alone: earlier undos took the others back, and somebody changed their files since.
+    Rest(Vec<PastChange>),
     /// None: earlier undos did what can be done. The plan says what is left.
     Nothing(UndoPlan),
 }
 
 /// Chooses what finds fewer changes of somebody else, and then what takes fewer steps.
-fn choose(group: &Group, facts: &mut dyn UndoFacts) -> Choice {
-    if group.undone.is_empty() {
-        return Choice::Changes;
+fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) -> Choice {
+    let asked: BTreeSet<_> = group.changes.iter().map(|change| change.number).collect();
+    let done = group.changes.iter().filter(|change| taken_back.has(change));
+    let done: BTreeSet<_> = done.map(|change| change.number).collect();
+    let (choice, steps) = choose_by_plan(group, &(&asked - &done), facts);
+    let all = group.all();
+    let left_by_us: BTreeMap<_, _> = all.iter().flat_map(places_after).collect();
+    // Somebody changed these files after an undo took back what the steps would take back, or the
+    // undo of other changes did that: then it gave back what was there before, whatever it holds.
+    let own = TakenBack::by(&group.undone);
+    let by_own = |number| group.changes.iter().any(|it| it.number == number && own.has(it));
+    let is_again = |step: &&UndoStep| step.takes_back().is_some_and(|first| done.contains(&first));
+    let mut changed_since = BTreeSet::new();
+    for step in steps.iter().filter(is_again) {
+        let now = match facts.now(step.path()) {
+            PathNow::File(version) => Some(version),
+            PathNow::Nothing | PathNow::Blocked(_) => None,
+        };
+        // A mode that somebody gave the file since stays, too.
+        let is_for_mode = matches!(step, UndoStep::Restore { from, to, .. } if *from == Some(*to))
+            && steps.iter().filter(|other| touches(other, step.path())).count() == 1;
+        let is_by_others = !step.takes_back().is_some_and(by_own);
+        if is_for_mode
+            || is_by_others
+            || left_by_us.get(step.path()).is_some_and(|left| *left != now)
+        {
+            changed_since.insert(step.path().clone());
+        }
     }
+    if changed_since.is_empty() {
+        return choice;
+    }
+    let chosen = if matches!(choice, Choice::All) { all } else { group.changes.clone() };
+    let is_rest = |change: &PastChange| {
+        let is_done = done.contains(&change.number) || !asked.contains(&change.number);
+        !is_done || !changed_since.iter().any(|path| change.concerns(path))
+    };
+    Choice::Rest(chosen.into_iter().filter(is_rest).collect())
+}
+
+/// Whether a step changes what is at a path.
+fn touches(step: &UndoStep, path: &SpacePath) -> bool {
+    step.path() == path || matches!(step, UndoStep::MoveBack { to, .. } if to == path)
+}
+
+/// Chooses by what the plans come to. Returns the steps, too. `open` are the changes that no undo
+/// took back.
+fn choose_by_plan(
+    group: &Group,
+    open: &BTreeSet<ChangeNumber>,
+    facts: &mut dyn UndoFacts,
+) -> (Choice, Vec<UndoStep>) {
     let short = planned(&group.changes, facts);
+    let short_steps = short.plan.steps.clone();
+    if group.undone.is_empty() {
+        return (Choice::Changes, short_steps);
+    }
     let (short_foreign, short_left) = (foreign(&short.plan), short.plan.left.len());
     let short_ends = ends(&short);
     let whole = planned(&group.all(), facts);
     if foreign(&whole.plan) > short_foreign {
-        return Choice::Changes;
+        return (Choice::Changes, short_steps);
     }
     let whole_ends = ends(&whole);
     let is_now = |path: &&SpacePath| {
@@ -189,10 +248,21 @@ fn choose(group: &Group, facts: &mut dyn UndoFacts) -> Choice {
         whole_ends.get(*path).copied() == version
     };
     if whole.files.keys().all(|path| is_now(&path)) {
-        return Choice::Nothing(whole.plan);
+        let Planner { plan, files, .. } = whole;
+        let mut is_other = |(path, file): (&SpacePath, &Planned)| {
+            let first = file.made.and(file.first).filter(|first| open.contains(first));
+            first.is_some_and(|first| facts.is_other_file(path, path, first))
+        };
+        return match files.iter().any(&mut is_other) {
+            true => (Choice::All, plan.steps),
+            false => (Choice::Nothing(plan), Vec::new()),
+        };
     }
     let is_same = whole.plan.left.len() == short_left && whole_ends == short_ends;
-    if is_same { Choice::Changes } else { Choice::All }
+    match is_same {
+        true => (Choice::Changes, short_steps),
+        false => (Choice::All, whole.plan.steps),
+    }
 }
 
 /// Returns how many changes a plan leaves since somebody else seems to have changed the file.

@@ -38,7 +38,13 @@ struct Recorded {
     lacking: Vec<ContentHash>,
     /// The first change that an undo takes back with the next one.
     takes_back: Option<ChangeNumber>,
+    /// The mode of each file, and what it was before each change.
+    modes: BTreeMap<SpacePath, u8>,
+    modes_before: BTreeMap<ChangeNumber, u8>,
 }
+
+/// The mode of a new file.
+const NEW_FILE: u8 = 0;
 
 impl UndoFacts for &Recorded {
     fn now(&mut self, path: &SpacePath) -> PathNow {
@@ -59,6 +65,10 @@ impl UndoFacts for &Recorded {
     fn lacks(&mut self, step: &UndoStep) -> Option<LeftReason> {
         let UndoStep::Restore { to, .. } = step else { return None };
         self.lacking.contains(to).then_some(LeftReason::NotKept)
+    }
+
+    fn is_other_file(&mut self, now: &SpacePath, _: &SpacePath, before: ChangeNumber) -> bool {
+        self.modes_before.get(&before).is_some_and(|mode| Some(mode) != self.modes.get(now))
     }
 }
 
@@ -84,6 +94,16 @@ impl Recorded {
         [before, after]: [Option<ContentHash>; 2],
     ) {
         let number = ChangeNumber(i64::try_from(self.changes.len()).unwrap() + 1);
+        let mode = match kind {
+            PastChangeKind::Created => None,
+            PastChangeKind::Removed | PastChangeKind::Moved => self.modes.remove(path),
+            _ => self.modes.get(path).copied(),
+        };
+        self.modes_before.extend(mode.map(|mode| (number, mode)));
+        let is_there = to.as_ref().unwrap_or(path);
+        if after.is_some() {
+            self.modes.insert(is_there.clone(), mode.unwrap_or(NEW_FILE));
+        }
         self.changes.push(PastChange {
             number,
             call: number,
@@ -97,6 +117,18 @@ impl Recorded {
             author: Author::default(),
             takes_back: self.takes_back,
         });
+    }
+
+    /// Gives each file a mode that no other file has.
+    fn mark(&mut self) {
+        for (at, path) in (NEW_FILE + 1..).zip(self.disk.keys()) {
+            self.modes.insert(path.clone(), at);
+        }
+    }
+
+    /// Returns the files with their versions and modes.
+    fn state(&self) -> (Disk, BTreeMap<SpacePath, u8>) {
+        (self.disk.clone(), self.modes.clone())
     }
 
     /// Whether a file can get the path: no folder has it, and no file has the path of a folder
@@ -181,10 +213,16 @@ impl Recorded {
         for step in &plan.steps {
             self.takes_back = step.takes_back();
             match step {
-                UndoStep::Restore { path, from, to, .. } => {
+                UndoStep::Restore { path, from, to, before } => {
                     assert_eq!(self.disk.get(path), from.as_ref(), "{step:?}");
                     assert!(self.can_hold(path), "{step:?} of {plan:#?}");
+                    let mode = self.modes_before.get(before).copied();
+                    let becomes_another = mode.is_some() && mode != self.modes.get(path).copied();
+                    if *from == Some(*to) && becomes_another {
+                        self.record(PastChangeKind::Replaced, path, None, [Some(*to); 2]);
+                    }
                     self.write(path, *to);
+                    self.modes.extend(mode.map(|mode| (path.clone(), mode)));
                 }
                 UndoStep::Remove { path, from, .. } => {
                     assert_eq!(self.disk.get(path), Some(from), "{step:?}");
@@ -199,6 +237,7 @@ impl Recorded {
                 UndoStep::RemoveFolder { path } => {
                     assert!(self.remove_folder(path), "{step:?} of {plan:#?}");
                 }
+                UndoStep::SetFolderMode { .. } => panic!("{step:?} of {plan:#?}"),
             }
         }
         self.takes_back = None;
@@ -243,34 +282,37 @@ proptest! {
     fn the_undo_of_all_changes_brings_the_first_disk_back(before in deeds(), done in deeds()) {
         let mut world = Recorded::default();
         before.iter().for_each(|deed| world.act(deed));
-        let first = world.disk.clone();
+        world.mark();
+        let first = world.state();
         let from = world.changes.len();
         done.iter().for_each(|deed| world.act(deed));
         let plan = world.plan(&world.changes[from..]);
         prop_assert_eq!(&plan.left, &[]);
         world.carry_out(&plan);
-        prop_assert_eq!(world.disk, first);
+        prop_assert_eq!(world.state(), first);
     }
 
     #[test]
     fn the_undo_of_an_undo_changes_nothing(before in deeds(), done in deeds()) {
         let mut world = Recorded::default();
         before.iter().for_each(|deed| world.act(deed));
+        world.mark();
         let from = world.changes.len();
         done.iter().for_each(|deed| world.act(deed));
-        let last = world.disk.clone();
+        let last = world.state();
         let undone = world.changes.len();
         world.carry_out(&world.plan(&world.changes[from..]));
         let again = world.plan(&world.changes[undone..]);
         prop_assert_eq!(&again.left, &[]);
         world.carry_out(&again);
-        prop_assert_eq!(world.disk, last);
+        prop_assert_eq!(world.state(), last);
     }
 
     #[test]
     fn an_undo_that_was_made_has_no_more_steps(before in deeds(), done in deeds()) {
         let mut world = Recorded::default();
         before.iter().for_each(|deed| world.act(deed));
+        world.mark();
         let from = world.changes.len();
         done.iter().for_each(|deed| world.act(deed));
         let changes = world.changes[from..].to_vec();
@@ -289,7 +331,8 @@ proptest! {
     ) {
         let mut world = Recorded::default();
         before.iter().for_each(|deed| world.act(deed));
-        let first = world.disk.clone();
+        world.mark();
+        let first = world.state();
         let from = world.changes.len();
         done.iter().for_each(|deed| world.act(deed));
         let changes = world.changes[from..].to_vec();
@@ -299,12 +342,12 @@ proptest! {
         }
         for _ in 0..runs {
             let plan = world.undo_again(&changes, undone);
-            prop_assert!(world.disk == first || lacks_something(&plan), "{:#?}", plan);
+            prop_assert!(world.state() == first || lacks_something(&plan), "{:#?}", plan);
         }
         world.obstacles.clear();
         let plan = world.undo_again(&changes, undone);
         prop_assert_eq!(&plan.left, &[]);
-        prop_assert_eq!(world.disk, first);
+        prop_assert_eq!(world.state(), first);
     }
 
     #[test]
@@ -375,6 +418,7 @@ fn a_file_that_was_created_and_moved_goes_back_and_is_removed() {
             UndoStep::Remove { .. } => "remove",
             UndoStep::MoveBack { .. } => "move back",
             UndoStep::RemoveFolder { .. } => "remove folder",
+            UndoStep::SetFolderMode { .. } => "set mode",
         })
         .collect();
     assert_eq!(kinds, ["restore", "move back", "remove"]);
@@ -433,6 +477,7 @@ fn shown(plan: &UndoPlan) -> (Vec<String>, Vec<String>) {
         UndoStep::Remove { path, .. } => format!("remove {path}"),
         UndoStep::MoveBack { path, to, .. } => format!("move {path} to {to}"),
         UndoStep::RemoveFolder { path } => format!("remove folder {path}"),
+        UndoStep::SetFolderMode { path, to, .. } => format!("set mode of {path} to {to:o}"),
     };
     let left = |left: &LeftChange| format!("{}: {:?}", left.path, left.why);
     (plan.steps.iter().map(step).collect(), plan.left.iter().map(left).collect())
@@ -709,6 +754,90 @@ fn an_undo_of_one_agent_keeps_what_an_undo_of_another_gave_back() {
         agents.undo(agent);
         assert_eq!(agents.world.disk.get(&note), Some(&hash(1)));
     }
+}
+
+#[test]
+fn an_undo_of_one_agent_keeps_what_an_undo_of_another_gave_back_although_both_made_the_same() {
+    let (note, other) = (path("/keep.md"), path("/other.md"));
+    let start = [Deed::Write(note.clone(), 1)];
+    let made_again = [
+        (0, Deed::Remove(note.clone())),
+        (1, Deed::Write(note.clone(), 1)),
+        (0, Deed::Remove(note.clone())),
+    ];
+    let moved_there = [
+        (0, Deed::Remove(note.clone())),
+        (1, Deed::Write(other.clone(), 1)),
+        (1, Deed::Move(other, note.clone())),
+        (0, Deed::Remove(note.clone())),
+    ];
+    for deeds in [&made_again[..], &moved_there] {
+        let mut agents = TwoAgents::after(&start, deeds);
+        // The first undo takes the second removal back alone, and the next one the first.
+        for agent in [0, 1, 0, 1, 0, 1] {
+            agents.undo(agent);
+        }
+        assert_eq!(agents.world.disk, Disk::from([(note.clone(), hash(1))]));
+        for agent in [0, 1] {
+            assert_eq!(agents.undo(agent), UndoPlan::default());
+        }
+    }
+}
+
+#[test]
+fn undos_of_two_agents_that_made_and_removed_a_file_by_turns_come_to_an_end() {
+    let note = path("/f");
+    let deeds = [
+        (0, Deed::Write(note.clone(), 1)),
+        (1, Deed::Remove(note.clone())),
+        (0, Deed::Write(note.clone(), 2)),
+        (1, Deed::Remove(note.clone())),
+    ];
+    for order in [[0, 1], [1, 0]] {
+        let mut agents = TwoAgents::after(&[], &deeds);
+        for agent in [order, order, order].concat() {
+            agents.undo(agent);
+        }
+        assert_eq!(agents.world.disk.get(&note), None);
+        for agent in order {
+            assert_eq!(agents.undo(agent), UndoPlan::default());
+        }
+    }
+}
+
+#[test]
+fn what_somebody_did_again_after_an_undo_stays() {
+    let mut world = Recorded::default();
+    world.write(&path("/a"), hash(1));
+    world.write(&path("/b"), hash(1));
+    let from = world.changes.len();
+    world.write(&path("/a"), hash(2));
+    world.remove(&path("/b"));
+    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+    world.undo_again(&changes, undone);
+    // A person takes the agent's text after all, and removes the file again.
+    world.disk.insert(path("/a"), hash(2));
+    world.disk.remove(&path("/b"));
+    assert_eq!(world.undo_again(&changes, undone), UndoPlan::default());
+}
+
+#[test]
+fn a_file_that_was_made_again_with_the_same_content_gets_its_mode_once() {
+    let mut world = Recorded::default();
+    world.write(&path("/a"), hash(1));
+    world.mark();
+    let first = world.state();
+    let from = world.changes.len();
+    world.remove(&path("/a"));
+    world.write(&path("/a"), hash(1));
+    assert_ne!(world.state(), first);
+    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+    assert_eq!(shown(&world.undo_again(&changes, undone)).0, ["restore /a"]);
+    assert_eq!(world.state(), first);
+    assert_eq!(world.undo_again(&changes, undone), UndoPlan::default());
+    // A person opens the file for others.
+    world.modes.insert(path("/a"), 99);
+    assert_eq!(world.undo_again(&changes, undone), UndoPlan::default());
 }
 
 #[test]

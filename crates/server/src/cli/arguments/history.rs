@@ -109,9 +109,9 @@ fn undo() -> Command {
             optional("call", "CALL", "The number of the call, as `stile audit` and `stile history` show it.")
                 .conflicts_with_all(["client", "since", "until"]),
         )
-        .arg(client("Take back what tokens of this client changed.").requires("since"))
-        .arg(since("Take back changes since then, as in 2026-01-31T08:00:00Z, 90m, 12h or 7d."))
-        .arg(one("until", "TIME", "Only changes before then.").requires("since"))
+        .arg(client("Take back what tokens of this client changed, as far as the history goes back."))
+        .arg(since("Only changes since then, as in 2026-01-31T08:00:00Z, 90m, 12h or 7d."))
+        .arg(one("until", "TIME", "Only changes before then."))
         .arg(one("path", "PATH", "Take back changes of this file or folder only."))
         .arg(yes())
         .arg(json().help("Print the plan as JSON.").conflicts_with("yes"))
@@ -119,12 +119,13 @@ fn undo() -> Command {
         .group(ArgGroup::new("what").args(["call", "client", "since"]).required(true).multiple(true))
         .after_help(
             "\
-It first shows the plan. Without `--client` it takes back what all clients changed since a time. A file that anybody changed since is left as it is. What is not \
+It first shows the plan. With `--client` alone it takes back all that the history keeps of the client, with `--since` alone what all clients changed since a time. A file that anybody changed since is left as it is. What is not \
 taken back, that file too, is named, and the command ends with exit code 1 after the rest. Files that were moved go back, files that were created are removed; what they held stays in the history. An undo is a change \
 like others, so `stile undo` takes it back too. After an interruption, run it again: it goes on.
 
 Examples:
   stile undo 42
+  stile undo --client cursor
   stile undo --client cursor --since 5h --yes
   stile undo --since 1h
   stile undo --since 2026-01-31 --until 2026-02-01",

@@ -51,12 +51,8 @@ pub(super) fn connect(
     let file = ClientFile::read(client, name(matches), environment)?;
     let order = Order::read(matches, environment, client)?;
     let present = file.entry()?;
-    for note in access::doubts(
-        &order.request.scopes,
-        Some(order.root.as_path()).filter(|root| root.is_dir()),
-    ) {
-        terminal::print_to_stderr(&note)?;
-    }
+    let root = Some(order.root.as_path()).filter(|root| root.is_dir());
+    access::print_doubts(&order.request.scopes, root)?;
     if matches.get_flag("write") {
         return write(&order, &file, present.as_ref(), output);
     }

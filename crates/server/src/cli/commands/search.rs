@@ -17,6 +17,7 @@ use crate::cli::failure::Failure;
 use crate::cli::flags::{self, typed_path};
 use crate::cli::invocation::{Invocation, settings};
 use crate::cli::terminal::{self, Colours, Meaning, local_time};
+use crate::owner_files::refused_text;
 
 /// How many answers that are not finished the command waits for. Each takes two seconds at most.
 const MOST_CALLS: usize = 100;
@@ -68,8 +69,7 @@ pub(super) fn run(
     open_space.journal.sync();
     let answer = answer?;
     if answer.failure.is_some() {
-        let message = answer.to_tree().get("error").and_then(Value::as_str).map(str::to_owned);
-        return Err(Failure::Failed(message.unwrap_or(answer.text)));
+        return Err(Failure::Failed(refused_text(&answer)));
     }
     let tree = answer.to_tree();
     if matches.get_flag("json") {

@@ -42,7 +42,7 @@ pub(super) fn run(
     };
     // The history comes first: after an interruption the command finds the old space again.
     History::adopt(home.state(), folder, &old)?;
-    tokens.adopt(folder, &old)?;
+    tokens.adopt(folder, &old, unix_seconds(wall_clock()))?;
     writeln!(output, "Done. Start the server with this folder.")?;
     Ok(())
 }

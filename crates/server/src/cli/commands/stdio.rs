@@ -27,6 +27,11 @@ pub(super) fn run(Invocation { matches, environment, .. }: Invocation<'_>) -> Re
     let given = flags::text(matches, "client").map(|name| client_name(name, environment));
     let given = given.transpose()?;
     process::log(resolved.config.log);
+    // Without a flag everything is meant, and nothing is looked at.
+    if flags::text(matches, "scope").or(flags::text(matches, "deny")).is_some() {
+        let root = Some(resolved.config.root.as_path()).filter(|root| root.is_dir());
+        access::print_doubts(&scopes, root)?;
+    }
     let texts = open::owner_texts(&resolved.config)?;
     // Most clients ask for the lists first, which need no file: see docs/decisions/0095.
     let (home, open_space) = open::open_space_on_first_use(resolved)?;

@@ -15,7 +15,7 @@ use super::grant;
 use crate::auth::{MintRequest, Minter};
 use crate::cli::compose::{Home, found_server, owner};
 use crate::cli::failure::Failure;
-use crate::cli::flags::access::{doubts, records_claim, scopes, with_denials};
+use crate::cli::flags::access::{print_doubts, records_claim, scopes, with_denials};
 use crate::cli::flags::{self, beginning, duration};
 use crate::cli::invocation::{Invocation, settings, user_name};
 use crate::cli::terminal::unix_time::{minute, rfc3339};
@@ -32,12 +32,13 @@ pub(super) fn run(
         Some(("list", matches)) => {
             let home = home(matches, environment)?;
             let (store, subject) = (home.tokens()?, home.subject()?);
-            let (mut tokens, spaces) = (store.list()?, store.spaces()?);
+            let mut tokens = store.list()?;
+            let known = Known { spaces: store.spaces()?, given_up: store.given_up_spaces()? };
             tokens.retain(|token| subject.as_ref().is_none_or(|named| *named == token.subject));
             let now = unix_seconds(wall_clock());
             let text = match matches.get_flag("json") {
-                true => json_list(&tokens, &spaces, now),
-                false => table(&tokens, &spaces, now, colours),
+                true => json_list(&tokens, &known, now),
+                false => table(&tokens, &known, now, colours),
             };
             output.write_all(text.as_bytes())?;
         }
@@ -71,9 +72,7 @@ pub(super) fn run(
             let (key, tokens) = (home.key()?, home.tokens()?);
             let audience = audience(matches, environment, &home, &tokens)?;
             let folder = folder_of(matches, environment, &tokens, &audience)?;
-            for note in doubts(&order.scopes, folder.as_deref()) {
-                terminal::print_to_stderr(&note)?;
-            }
+            print_doubts(&order.scopes, folder.as_deref())?;
             let minter = Minter { key: &key, tokens: &tokens, audience: &audience };
             writeln!(output, "{}", minter.mint(&order, wall_clock())?.token)?;
         }
@@ -205,6 +204,19 @@ fn ended(token: &TokenRecord, spaces: &[KnownSpace]) -> String {
     shown(&format!(": it allowed {who} {}", allowed.join(" and "))).into_owned()
 }
 
+/// The spaces that tokens are for.
+struct Known {
+    spaces: Vec<KnownSpace>,
+    /// The `aud` of each space that has no folder any more.
+    given_up: Vec<String>,
+}
+
+/// Returns why a token ended that opens a space without a folder.
+fn why_ended(token: &TokenRecord, given_up: &[String]) -> Option<&'static str> {
+    let is_given_up = token.audience.as_ref().is_some_and(|audience| given_up.contains(audience));
+    is_given_up.then_some("its folder was adopted")
+}
+
 fn state_name(token: &TokenRecord, now: i64) -> &'static str {
     match token.revoked {
         Some(_) => "revoked",
@@ -225,7 +237,7 @@ fn folder(token: &TokenRecord, spaces: &[KnownSpace]) -> Option<String> {
     Some(known.path.as_ref()?.to_string_lossy().into_owned())
 }
 
-fn table(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64, colours: Colours) -> String {
+fn table(tokens: &[TokenRecord], known: &Known, now: i64, colours: Colours) -> String {
     let headings = [
         "JTI", "USER", "CLIENT", "STATE", "MINTED (UTC)", "EXPIRES (UTC)", "RECORDS", "SCOPES",
         "FOLDER", "BY",
@@ -237,7 +249,10 @@ fn table(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64, colours: Colou
             token.client.clone().unwrap_or_else(|| {
                 if token.kind == TokenKind::Shown { "(terminal)" } else { "-" }.to_owned()
             }),
-            state_name(token, now).to_owned(),
+            match why_ended(token, &known.given_up) {
+                Some(why) => format!("{} ({why})", state_name(token, now)),
+                None => state_name(token, now).to_owned(),
+            },
             minute(token.issued),
             expiry(token).map_or_else(|| "never".to_owned(), minute),
             match (token.owner, token.kind) {
@@ -246,21 +261,21 @@ fn table(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64, colours: Colou
                 (false, _) => token.grant.clone().unwrap_or_else(|| "-".to_owned()),
             },
             token.scopes.clone(),
-            folder(token, spaces).unwrap_or_else(|| "-".to_owned()),
+            folder(token, &known.spaces).unwrap_or_else(|| "-".to_owned()),
             if token.kind == TokenKind::Stdio { "stdio" } else { "http" }.to_owned(),
         ]
     });
     table::table(colours, headings, rows)
 }
 
-fn json_list(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64) -> String {
+fn json_list(tokens: &[TokenRecord], known: &Known, now: i64) -> String {
     let rows = tokens.iter().map(|token| {
         json!({
             "jti": token.jti,
             "user": token.subject,
             "client": token.client,
             "scopes": token.scopes,
-            "folder": folder(token, spaces),
+            "folder": folder(token, &known.spaces),
             "shown": token.kind == TokenKind::Shown,
             "transport": if token.kind == TokenKind::Stdio { "stdio" } else { "http" },
             "grant": token.grant,
@@ -270,6 +285,7 @@ fn json_list(tokens: &[TokenRecord], spaces: &[KnownSpace], now: i64) -> String 
             "expires": expiry(token).map(rfc3339),
             "revoked": token.revoked.map(rfc3339),
             "state": state_name(token, now),
+            "why": why_ended(token, &known.given_up),
         })
     });
     terminal::json_lines(&Value::Array(rows.collect()))
@@ -331,17 +347,19 @@ mod tests {
         ]
     }
 
-    fn spaces() -> Vec<KnownSpace> {
-        vec![KnownSpace { audience: "urn:uuid:1".to_owned(), path: Some("/srv/notes".into()) }]
+    fn known() -> Known {
+        let audience = "urn:uuid:1".to_owned();
+        let spaces = vec![KnownSpace { audience, path: Some("/srv/notes".into()) }];
+        Known { spaces, given_up: Vec::new() }
     }
 
     #[test]
     fn tokens_are_listed_as_a_table_and_as_json() {
         insta::assert_snapshot!(
             "token_table",
-            table(&tokens(), &spaces(), 1_800_000_300, Colours::Plain)
+            table(&tokens(), &known(), 1_800_000_300, Colours::Plain)
         );
-        insta::assert_snapshot!("token_json", json_list(&tokens(), &spaces(), 1_800_000_300));
-        insta::assert_snapshot!("token_table_empty", table(&[], &[], 0, Colours::Plain));
+        insta::assert_snapshot!("token_json", json_list(&tokens(), &known(), 1_800_000_300));
+        insta::assert_snapshot!("token_table_empty", table(&[], &known(), 0, Colours::Plain));
     }
 }

@@ -10,7 +10,7 @@ use stile_domain::history::past_change::ChangeNumber;
 use stile_domain::history::undo_plan::{UndoPlan, UndoStep};
 use stile_domain::path::SpacePath;
 use stile_domain::unseen::shown;
-use stile_store::history::{ChangeQuery, UnrecordedChanges};
+use stile_store::history::{ChangeQuery, ClientChanges, UnrecordedChanges};
 
 use crate::cli::compose::FilesOwner;
 use crate::cli::failure::Failure;
@@ -35,10 +35,13 @@ pub(super) fn run(
         call: flags::text(matches, "call").map(call_number).transpose()?,
         ..ChangeQuery::default()
     };
+    if let (Some(since), Some(until)) = (query.since, query.until)
+        && until <= since
+    {
+        return Err(Failure::Usage("--until must be later than --since".to_owned()));
+    }
     let Some(planned) = owner.read(undo::plan(&owner.files, &query))? else {
-        return Err(Failure::Failed(
-            "the history has no such change; `stile history` shows all changes".to_owned(),
-        ));
+        return Err(nothing_found(&owner, &query)?);
     };
     let plan = &planned.plan;
     if matches.get_flag("json") {
@@ -63,6 +66,53 @@ pub(super) fn run(
     writeln!(output, "{done} of {all} done.{}", owner.how_to_take_back())?;
     refuse(&made.shortfalls(), Tense::Made)
 }
+
+/// Says why there is nothing to take back: the argument names nobody, or nothing was changed then.
+fn nothing_found(owner: &FilesOwner, query: &ChangeQuery) -> Result<Failure, Failure> {
+    if let Some(call) = query.call {
+        return Ok(Failure::Usage(format!(
+            "the history has no call {call}; `stile history` shows the calls that it has"
+        )));
+    }
+    let clients = owner.files.history.clients()?;
+    let within = match &query.path {
+        Some(path) => format!(" of {}", shown(path.as_str())),
+        None => String::new(),
+    };
+    let when = if query.since.or(query.until).is_some() { " in that time" } else { "" };
+    let Some(name) = &query.client else {
+        return Ok(Failure::Failed(format!("the history has no change{within}{when}")));
+    };
+    let known = clients.iter().find(|client| client.name == *name);
+    let name = shown(name);
+    Ok(match known {
+        Some(ClientChanges { first, last, .. }) => Failure::Failed(format!(
+            "the history has no change{within} by {name}{when}; its changes are from {} to {}",
+            local_time::minute(*first),
+            local_time::in_words(*last),
+        )),
+        None if clients.is_empty() => {
+            Failure::Failed(format!("the history has no changes yet, by {name} or anybody else"))
+        }
+        None => Failure::Usage(format!(
+            "the history has no changes by {name}; clients with changes: {}",
+            names_of(&clients)
+        )),
+    })
+}
+
+/// Returns the names of the clients that changed something last.
+fn names_of(clients: &[ClientChanges]) -> String {
+    let names: Vec<_> =
+        clients.iter().take(MOST_CLIENTS).map(|client| shown(&client.name)).collect();
+    match clients.len().saturating_sub(MOST_CLIENTS) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
+}
+
+/// How many clients a message names.
+const MOST_CLIENTS: usize = 10;
 
 /// Carries a plan out, and shows how far the work is.
 fn carry_out<'p>(owner: &FilesOwner, planned: &'p PlannedUndo) -> Result<MadeUndo<'p>, Failure> {
@@ -171,6 +221,10 @@ fn write_plan(plan: &UndoPlan, output: &mut dyn Write, colours: Colours) -> Resu
             UndoStep::RemoveFolder { path } => {
                 writeln!(output, "{}     {}, which this undo made", good("remove"), shown(path))?;
             }
+            UndoStep::SetFolderMode { path, from, to } => {
+                let (verb, path) = (good("set mode"), shown(path));
+                writeln!(output, "{verb}   of {path} to {to:03o}, which is {from:03o} now")?;
+            }
         }
     }
     for left in &plan.left {
@@ -191,6 +245,10 @@ fn plan_json(planned: &PlannedUndo) -> Value {
             json!({ "step": "move_back", "path": path, "to": to })
         }
         UndoStep::RemoveFolder { path } => json!({ "step": "remove_folder", "path": path }),
+        UndoStep::SetFolderMode { path, from, to } => {
+            let [from, to] = [from, to].map(|mode| format!("{mode:03o}"));
+            json!({ "step": "set_folder_mode", "path": path, "from": from, "to": to })
+        }
     });
     let left = planned
         .plan

@@ -1,13 +1,13 @@
 //! The flags that say what a client may do: `--scope`, `--deny`, `--unguard`, `--grant`, `--owner`.
 
-use std::io;
 use std::path::Path;
 
 use clap::ArgMatches;
 use stile_domain::path::SpacePath;
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
-use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_domain::scope::{Scope, Scopes};
 
+use crate::auth::scope_doubts::doubts;
 use crate::cli::failure::Failure;
 use crate::cli::terminal;
 
@@ -71,58 +71,13 @@ pub(crate) fn records_claim(matches: &ArgMatches) -> Result<RecordsClaim, Failur
     Ok(grant(matches)?.or(owner).unwrap_or_default())
 }
 
-/// Returns what the owner should know about scopes that may not mean what was meant: those with a
-/// `*` that is no wildcard, and those of a place where nothing is in the folder.
-pub(crate) fn doubts(scopes: &Scopes, folder: Option<&Path>) -> Vec<String> {
-    let doubt = |scope: &Scope| {
-        let (raw, path) = (scope.to_raw(), scope.path().to_string());
-        if path.contains('*') {
-            return Some(format!(
-                "note: in `{raw}` the `*` is a part of a name; as a wildcard it stands alone at \
-                 the end, as in `read:/notes/*`"
-            ));
-        }
-        let folder = folder?;
-        let is_missing = match scope.verb() {
-            Verb::Deny => !denies_something(folder, scope),
-            _ => {
-                let place = folder.join(path.trim_start_matches('/'));
-                place.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-            }
-        };
-        is_missing.then(|| {
-            format!("note: nothing is at `{path}` now, so `{raw}` concerns nothing that exists")
-        })
-    };
-    scopes.iter().filter_map(doubt).collect()
-}
-
-/// Whether something in a folder has the path that a scope takes away, in whatever spelling. A
-/// folder that cannot be looked into proves nothing.
-fn denies_something(folder: &Path, scope: &Scope) -> bool {
-    let mut places = vec![(folder.to_owned(), SpacePath::root())];
-    let mut wanted = SpacePath::root();
-    for name in scope.path().components() {
-        let Some(next) = wanted.child(name) else { return true };
-        wanted = next;
-        let level = Scope::denied(&wanted);
-        let mut deeper = Vec::new();
-        for (place, path) in places {
-            let entries = match place.read_dir() {
-                Ok(entries) => entries,
-                Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
-                Err(_) => return true,
-            };
-            for entry in entries.flatten() {
-                let child = entry.file_name().to_str().and_then(|name| path.child(name));
-                if let Some(child) = child.filter(|child| level.denies(child)) {
-                    deeper.push((entry.path(), child));
-                }
-            }
-        }
-        places = deeper;
+/// Prints what may be a mistake about scopes. `folder` is the one that they are about, if it is
+/// known.
+pub(crate) fn print_doubts(scopes: &Scopes, folder: Option<&Path>) -> Result<(), Failure> {
+    for doubt in doubts(scopes.iter(), folder) {
+        terminal::print_to_stderr(&format!("note: {doubt}"))?;
     }
-    !places.is_empty()
+    Ok(())
 }
 
 #[cfg(test)]
@@ -135,34 +90,5 @@ mod tests {
         assert!(has_another_scope("read:/a  deny:/b"));
         assert!(!has_another_scope("read:/my notes/"));
         assert!(!has_another_scope("read:/"));
-    }
-
-    #[test]
-    fn a_scope_that_may_be_a_mistake_is_said() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("notes")).unwrap();
-        std::fs::write(folder.path().join("notes/Gruß.md"), "").unwrap();
-        let doubts = |scope: &str| {
-            let scopes = Scopes::from_iter([Scope::parse_raw(scope).unwrap()]);
-            doubts(&scopes, Some(folder.path()))
-        };
-        for scope in [
-            "read:/", "read:/*", "write:/notes/", "write:/notes/*", "deny:/notes", "deny:/NOTES",
-            "deny:/Notes/GRUSS.md",
-        ] {
-            assert!(doubts(scope).is_empty(), "{scope}");
-        }
-        for (scope, words) in [
-            ("write:/x*", "in `write:/x*` the `*` is a part of a name"),
-            ("read:/no*es/", "is a part of a name"),
-            ("write:/*.md", "is a part of a name"),
-            ("read:/note/", "nothing is at `/note` now"),
-            ("deny:/notes/secrets", "nothing is at `/notes/secrets` now"),
-        ] {
-            let said = doubts(scope);
-            assert!(said.len() == 1 && said[0].contains(words), "{scope}: {said:?}");
-        }
-        let typo = Scopes::from_iter([Scope::parse_raw("read:/note/").unwrap()]);
-        assert!(super::doubts(&typo, None).is_empty(), "no folder is known");
     }
 }

@@ -9,7 +9,7 @@ use crate::history::{
 };
 use crate::state::StateDir;
 use std::io::Write as _;
-use stile_domain::history::past_change::{PastChange, PastChangeKind};
+use stile_domain::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::undo_plan::{LeftReason, PathNow, UndoFacts, UndoStep, undo_plan};
 use stile_domain::history::version::OldVersion;
 
@@ -322,6 +322,10 @@ impl UndoFacts for Files<'_> {
 
     fn lacks(&mut self, _: &UndoStep) -> Option<LeftReason> {
         None
+    }
+
+    fn is_other_file(&mut self, _: &SpacePath, _: &SpacePath, _: ChangeNumber) -> bool {
+        false
     }
 }
 
