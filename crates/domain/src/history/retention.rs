@@ -131,7 +131,9 @@ pub enum RowOf {
 /// Returns what the row of a change tells of.
 pub fn row_of(kind: PastChangeKind, class: VersionClass) -> RowOf {
     match (kind, class) {
-        (PastChangeKind::Created, _) | (_, VersionClass::Later) => RowOf::Bulk,
+        (PastChangeKind::Created | PastChangeKind::FolderCreated, _) | (_, VersionClass::Later) => {
+            RowOf::Bulk
+        }
         (_, VersionClass::First) => RowOf::First,
     }
 }
@@ -156,6 +158,9 @@ const BULK_PART: u64 = 4;
 /// both.
 pub fn merged(first: PastChangeKind, second: PastChangeKind) -> Option<PastChangeKind> {
     use PastChangeKind::{Appended, Created, Moved, Removed, Replaced};
+    if first.is_of_folder() || second.is_of_folder() {
+        return None;
+    }
     match (first, second) {
         (Moved, _) | (_, Moved) => None,
         (Created, _) => Some(Created),

@@ -234,7 +234,7 @@ fn recent_change(visit: &Visit<'_>, change: &PastChange) -> Markup {
     html! {
         li {
             span class="said" {
-                bdi { (shown_start(change.author.name(), 80)) } " " (change.kind.word()) " "
+                bdi { (shown_start(change.author.name(), 80)) } " " (change.kind.verb()) " "
                 a href={ (FILE_PATH) "?path=" (encode_component(path)) } {
                     bdi { (shown_start(path, MAX_PATH)) }
                 }
@@ -323,7 +323,7 @@ impl FileView<'_> {
                         Some(to) => {
                             "moved it to " code { (shown_start(to.as_str(), MAX_PATH)) }
                         }
-                        None => { (change.kind.word()) " it" }
+                        None => { (change.kind.verb()) " it" }
                     }
                 }
                 span class="time" { (when(self.visit.now, micros / 1_000_000)) }

@@ -129,7 +129,7 @@ fn not_readable(what: &str) -> PageError {
 
 /// Returns what tells one plan from another.
 fn plan_hash(planned: &PlannedUndo) -> String {
-    let text = format!("{:?} {:?} {:?}", planned.plan, planned.folders, planned.lacking);
+    let text = format!("{:?} {:?}", planned.plan, planned.lacking);
     ContentHash::digest(text.as_bytes()).to_string()
 }
 
@@ -169,9 +169,6 @@ impl PlanView<'_> {
                 h2 { "What will be done" }
                 ul class="plan" {
                     @for step in steps.iter().take(MAX_NAMED) { li { (step_words(step)) } }
-                    @for folder in &planned.folders {
-                        li { "Remove the folder " (path(folder)) ", if it is empty by then" }
-                    }
                 }
                 (more(steps.len()))
             }
@@ -230,6 +227,16 @@ fn step_words(step: &UndoStep) -> Markup {
         UndoStep::Remove { path, .. } => html! { "Remove " (file(path)) ", which was created" },
         UndoStep::MoveBack { path: now, to, .. } => html! {
             "Move " (file(now)) " back to " (path(to))
+        },
+        UndoStep::GiveFolder { path: folder, from: None, .. } => html! {
+            "Make the folder " (path(folder)) " again"
+        },
+        UndoStep::GiveFolder { path: folder, from: Some(from), rest, .. } => html! {
+            "Make the folder " (path(folder)) " again, which is " (path(from)) " now"
+            @if !rest.is_empty() { ", with " (rest.len()) " beside its files" }
+        },
+        UndoStep::UnmakeFolder { path: folder, .. } => html! {
+            "Remove the folder " (path(folder)) ", which was made"
         },
         UndoStep::RemoveFolder { path: folder } => html! {
             "Remove the folder " (path(folder)) ", which this undo made"

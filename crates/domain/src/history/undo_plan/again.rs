@@ -75,7 +75,7 @@ impl<'u> TakenBack<'u> {
         let mut taken_back = Self::default();
         for undo in undone {
             match (undo.kind, undo.takes_back) {
-                (PastChangeKind::Moved, Some(first)) => {
+                (kind, Some(first)) if kind.is_move() => {
                     taken_back.moves.entry(first).or_default().push(undo.number);
                 }
                 _ => taken_back.in_place.entry(&undo.path).or_default().push(undo),
@@ -86,7 +86,7 @@ impl<'u> TakenBack<'u> {
 
     fn has(&self, change: &PastChange) -> bool {
         match change.kind {
-            PastChangeKind::Moved => self.has_move(change.number),
+            kind if kind.is_move() => self.has_move(change.number),
             _ => self.has_in_place(change),
         }
     }
@@ -134,7 +134,7 @@ pub fn undos_of(changes: &[PastChange], undone: &[PastChange]) -> Vec<PastChange
 /// Returns the paths of a change, each with the version that it had after the change.
 fn places_after(change: &PastChange) -> Vec<(SpacePath, Option<ContentHash>)> {
     match (&change.to, change.kind) {
-        (Some(to), PastChangeKind::Moved) => {
+        (Some(to), kind) if kind.is_move() => {
             vec![(change.path.clone(), None), (to.clone(), change.after)]
         }
         _ => vec![(change.path.clone(), change.after)],
@@ -217,12 +217,12 @@ fn choose_by_plan(
         return (Choice::Changes, short_steps);
     }
     let (short_foreign, short_left) = (foreign(&short.plan), short.plan.left.len());
-    let short_ends = ends(&short);
+    let short_ends = (ends(&short), short.known.ends());
     let whole = planned(&group.all(), facts);
     if foreign(&whole.plan) > short_foreign {
         return (Choice::Changes, short_steps);
     }
-    let whole_ends = ends(&whole);
+    let (whole_ends, whole_folders) = (ends(&whole), whole.known.ends());
     let is_now = |path: &&SpacePath| {
         let now = whole.files.get(path).map(|file| file.at_first);
         let version = match now {
@@ -231,7 +231,7 @@ fn choose_by_plan(
         };
         whole_ends.get(*path).copied() == version
     };
-    if whole.files.keys().all(|path| is_now(&path)) {
+    if whole_folders.is_empty() && whole.files.keys().all(|path| is_now(&path)) {
         let Planner { plan, files, .. } = whole;
         let mut is_other = |(path, file): (&SpacePath, &Planned)| {
             let first = file.made.and(file.first).filter(|first| open.contains(first));
@@ -242,7 +242,7 @@ fn choose_by_plan(
             false => (Choice::Nothing(plan), Vec::new()),
         };
     }
-    let is_same = whole.plan.left.len() == short_left && whole_ends == short_ends;
+    let is_same = whole.plan.left.len() == short_left && (whole_ends, whole_folders) == short_ends;
     match is_same {
         true => (Choice::Changes, short_steps),
         false => (Choice::All, whole.plan.steps),
