@@ -40,10 +40,12 @@ pub enum PastChangeKind {
     FolderRemoved,
     /// A folder got another path. Its files and the folders in it have changes of their own.
     FolderMoved,
+    /// An undo moved what a folder held beside files to another folder.
+    FolderMerged,
 }
 
 impl PastChangeKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Replaced,
         Self::Appended,
         Self::Created,
@@ -52,6 +54,7 @@ impl PastChangeKind {
         Self::FolderCreated,
         Self::FolderRemoved,
         Self::FolderMoved,
+        Self::FolderMerged,
     ];
 
     /// Returns the word that the history and its answers use.
@@ -65,17 +68,21 @@ impl PastChangeKind {
             Self::FolderCreated => "folder_created",
             Self::FolderRemoved => "folder_removed",
             Self::FolderMoved => "folder_moved",
+            Self::FolderMerged => "folder_merged",
         }
     }
 
     /// Whether the change is one of a folder, which has no versions.
     pub fn is_of_folder(self) -> bool {
-        matches!(self, Self::FolderCreated | Self::FolderRemoved | Self::FolderMoved)
+        matches!(
+            self,
+            Self::FolderCreated | Self::FolderRemoved | Self::FolderMoved | Self::FolderMerged
+        )
     }
 
     /// Whether the change gave a file or a folder another path.
     pub fn is_move(self) -> bool {
-        matches!(self, Self::Moved | Self::FolderMoved)
+        matches!(self, Self::Moved | Self::FolderMoved | Self::FolderMerged)
     }
 
     /// Returns what was done as a verb, the same for a file and a folder.

@@ -209,34 +209,11 @@ impl Change<'_> {
         made: &mut Vec<SpacePath>,
     ) -> Result<(), Stop> {
         self.call.set_folder_mode(path, given.mode);
-        let Some(from) = from else { return Ok(self.make_folders(path, path, made)?) };
-        // The folder itself is in the record of the move.
-        self.make_parents(path, made)?;
-        self.make_folder_of_move((path, from), given, made)?;
-        if given.rest.is_empty() {
-            return Ok(());
+        self.make_folders(path, path, made)?;
+        match from.filter(|_| !given.rest.is_empty()) {
+            Some(from) => self.move_rest((from, path), given),
+            None => Ok(()),
         }
-        self.move_rest((from, path), given)
-    }
-
-    /// Makes the folder that comes back by a move, and records the move.
-    fn make_folder_of_move(
-        &self,
-        (path, from): (&SpacePath, &SpacePath),
-        given: &GivenFolder,
-        made: &mut Vec<SpacePath>,
-    ) -> Result<(), Stop> {
-        if self.root.open_folder(path).is_ok() && !given.rest.is_empty() {
-            return Ok(());
-        }
-        let folder = self.root.open_folder(from).map_err(|error| refusal(&error, from))?;
-        let moved = ChangedFolder::of(&folder, from, Some(path.clone()))?;
-        let before = FileMetadata { attributes: FolderRest::new(), ..moved.before };
-        let mut recorded = self.record_folders(&[ChangedFolder { before, ..moved }])?;
-        self.may_begin()?;
-        self.make_folder_at(path, path, made)?;
-        recorded.was_made();
-        Ok(())
     }
 
     /// Moves what has no path from a folder to another one.
@@ -255,9 +232,11 @@ impl Change<'_> {
         if given.rest.iter().any(|(name, kind)| now.get(name) != Some(kind)) {
             return Err(Refusal::StaleFolder { path: from.clone() }.into());
         }
-        let mut changed = ChangedFolder::of(source.handle(), from, Some(to.clone()))?;
-        changed.before.attributes.clone_from(&given.rest);
-        let mut recorded = self.record_folders(&[changed])?;
+        let mode = os::status(source.handle()).map_err(io)?.mode;
+        let before = FileMetadata { mode, attributes: given.rest.clone() };
+        let merged = of_folder(self, PastChangeKind::FolderMerged, (from, Some(to)));
+        let merged = NewChange { metadata: Some(&before), ..merged };
+        let mut recorded = self.inner.record(&merged, VersionSource::WithinAfter)?;
         self.may_begin()?;
         let mut moved = Vec::new();
         for name in given.rest.keys() {

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::hash::ContentHash;
 
 use super::{
-    ChangeNumber, LeftReason, PastChange, PastChangeKind, PathNow, Planned, Planner, SpacePath,
-    UndoFacts, UndoPlan, UndoStep, folders_above, planned,
+    ChangeNumber, LeftReason, PastChange, PathNow, Planned, Planner, SpacePath, UndoFacts,
+    UndoPlan, UndoStep, folders_above, planned,
 };
 
 /// Plans the undo of `changes`. `undone` are the changes that undos made after the first of them.
@@ -66,7 +66,7 @@ fn leave_out_what_is_taken_back(
 struct TakenBack<'u> {
     /// The undos that changed a file where it is, by its path, in the order of their numbers.
     in_place: BTreeMap<&'u SpacePath, Vec<&'u PastChange>>,
-    /// The undos that moved a file, by the move that each took back.
+    /// The undos that moved a file or changed a folder, by the change that each took back.
     moves: BTreeMap<ChangeNumber, Vec<ChangeNumber>>,
 }
 
@@ -75,7 +75,7 @@ impl<'u> TakenBack<'u> {
         let mut taken_back = Self::default();
         for undo in undone {
             match (undo.kind, undo.takes_back) {
-                (kind, Some(first)) if kind.is_move() => {
+                (kind, Some(first)) if kind.is_move() || kind.is_of_folder() => {
                     taken_back.moves.entry(first).or_default().push(undo.number);
                 }
                 _ => taken_back.in_place.entry(&undo.path).or_default().push(undo),
@@ -86,7 +86,7 @@ impl<'u> TakenBack<'u> {
 
     fn has(&self, change: &PastChange) -> bool {
         match change.kind {
-            kind if kind.is_move() => self.has_move(change.number),
+            kind if kind.is_move() || kind.is_of_folder() => self.has_move(change.number),
             _ => self.has_in_place(change),
         }
     }

@@ -54,7 +54,9 @@ impl Planner<'_> {
     /// Takes a change of a folder back.
     pub(super) fn take_back_folder(&mut self, change: &PastChange) {
         match (change.kind, &change.to) {
-            (PastChangeKind::FolderMoved, Some(to)) => self.move_folder_back(change, to),
+            (PastChangeKind::FolderMoved | PastChangeKind::FolderMerged, Some(to)) => {
+                self.move_folder_back(change, to)
+            }
             (PastChangeKind::FolderRemoved, _) => self.give_folder_back(change),
             _ => self.let_folder_go(&change.path, change.number),
         }
@@ -149,6 +151,10 @@ impl Planner<'_> {
         }
         self.keep_folder(from);
         self.let_folder_with_go(to, there, number);
+        if change.kind == PastChangeKind::FolderMerged {
+            // The other folder was there before.
+            self.keep_folder(to);
+        }
         if is_taken {
             self.leave_at((to, Some(from)), number, LeftReason::PathTaken);
         }
