@@ -102,7 +102,7 @@ fn of_folder<'c>(
 }
 
 /// Returns what an open folder holds. Leaves out our own files.
-fn contents(folder: &OwnedFd, path: &SpacePath) -> io::Result<FolderNow> {
+pub(super) fn contents(folder: &OwnedFd, path: &SpacePath) -> io::Result<FolderNow> {
     let mut found = FolderNow::default();
     os::named_entries(folder, |name, kind, target| {
         let text = name.to_str().ok();
@@ -202,7 +202,7 @@ impl Change<'_> {
         self.inner.record_all(self.call, &changes.collect::<Vec<_>>())
     }
 
-    fn give_folder(
+    pub(super) fn give_folder(
         &self,
         (path, from): (&SpacePath, Option<&SpacePath>),
         given: &GivenFolder,

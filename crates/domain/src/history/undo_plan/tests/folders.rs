@@ -228,7 +228,9 @@ impl World {
                 }
                 UndoStep::SetFolderMode { .. } => {}
             }
-            assert_ne!(before, self.tree(), "{step:?} changes nothing: {plan:#?}");
+            // A file that a step in between restored may be another one of the same content.
+            let is_same = matches!(step, UndoStep::Restore { from, to, .. } if *from == Some(*to));
+            assert!(is_same || before != self.tree(), "{step:?} changes nothing: {plan:#?}");
         }
         self.takes_back = None;
     }
