@@ -21,6 +21,8 @@ pub struct PastFolder {
 /// A folder as it is now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FolderNow {
+    /// The permission bits.
+    pub mode: u32,
     /// The names of its files and of the folders in it, as far as a path can hold them.
     pub names: BTreeSet<String>,
     /// What it holds beside them.

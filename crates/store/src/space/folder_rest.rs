@@ -103,7 +103,8 @@ fn of_folder<'c>(
 
 /// Returns what an open folder holds. Leaves out our own files.
 pub(super) fn contents(folder: &OwnedFd, path: &SpacePath) -> io::Result<FolderNow> {
-    let mut found = FolderNow::default();
+    let mode = os::status(folder)?.mode;
+    let mut found = FolderNow { mode, ..FolderNow::default() };
     os::named_entries(folder, |name, kind, target| {
         let text = name.to_str().ok();
         if text.is_some_and(|name| name.starts_with(RESERVED_PREFIX)) {

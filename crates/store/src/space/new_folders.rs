@@ -108,6 +108,9 @@ impl Change<'_> {
         let io = |error: io::Error| refusal(&error, path);
         let folder = self.root.open_folder(path).map_err(io)?;
         let now = os::status(&folder).map_err(io)?.mode & 0o777;
+        if now == to {
+            return Ok(());
+        }
         if now != from && now != from & to {
             return Err(Refusal::StaleFolder { path: path.clone() });
         }

@@ -22,6 +22,8 @@ pub(super) struct KnownFolders {
     at_first: BTreeMap<SpacePath, Option<FolderNow>>,
     /// What is in the folders beside files and folders after the steps so far.
     now: BTreeMap<SpacePath, Option<FolderRest>>,
+    /// The modes of folders after the steps so far, as far as they are known.
+    modes: BTreeMap<SpacePath, u32>,
     /// The changes that made those folders which are to go.
     made: BTreeMap<SpacePath, ChangeNumber>,
 }
@@ -77,6 +79,9 @@ impl Planner<'_> {
             return known.clone();
         }
         let found = self.facts.folder(path);
+        if let Some(found) = &found {
+            self.known.modes.entry(path.clone()).or_insert(found.mode);
+        }
         self.known.at_first.insert(path.clone(), found.clone());
         found
     }
@@ -103,11 +108,12 @@ impl Planner<'_> {
 
     fn give_folder_back(&mut self, change: &PastChange) {
         let (path, number) = (&change.path, change.number);
+        let PastFolder { mode, .. } = self.facts.folder_before(number);
+        self.clear_other_folder(path, mode);
         if self.folder(path).is_none() {
             if let Some((place, why)) = self.bar_to_folder(path, number) {
                 return self.leave_at((path, place.as_ref()), number, why);
             }
-            let PastFolder { mode, .. } = self.facts.folder_before(number);
             self.add_given(path, (None, FolderRest::new()), mode, number);
         }
         self.keep_folder(path);
@@ -116,6 +122,9 @@ impl Planner<'_> {
     fn move_folder_back(&mut self, change: &PastChange, to: &SpacePath) {
         let (from, number) = (&change.path, change.number);
         let PastFolder { mode, rest } = self.facts.folder_before(number);
+        if change.kind == PastChangeKind::FolderMoved && self.folder(to).is_some() {
+            self.clear_other_folder(from, mode);
+        }
         let (there, here) = (self.folder(to), self.folder(from));
         let given = here.clone().unwrap_or_default();
         let (mut moving, mut is_taken, mut is_lost) = (FolderRest::new(), false, false);
@@ -163,6 +172,16 @@ impl Planner<'_> {
         }
     }
 
+    /// Removes another folder that took the place of one, if it has another mode and nothing is left
+    /// in it. The first one is made again then.
+    fn clear_other_folder(&mut self, path: &SpacePath, mode: u32) {
+        let is_other = self.folders.contains(path)
+            && self.known.modes.get(path).is_some_and(|now| *now != mode);
+        if is_other {
+            self.remove_folder(path);
+        }
+    }
+
     /// Adds the step that makes a folder again, with what is moved into it from another one.
     fn add_given(
         &mut self,
@@ -174,6 +193,7 @@ impl Planner<'_> {
         self.folder_at_first(path);
         self.make_folders(path);
         self.known.now.insert(path.clone(), Some(FolderRest::new()));
+        self.known.modes.entry(path.clone()).or_insert(mode);
         let from = from.cloned();
         self.plan.steps.push(UndoStep::GiveFolder { path: path.clone(), mode, from, rest, before });
     }
@@ -246,6 +266,7 @@ impl Planner<'_> {
     /// Adds the step that removes an empty folder.
     pub(super) fn add_removal(&mut self, path: SpacePath) {
         self.known.now.insert(path.clone(), None);
+        self.known.modes.remove(&path);
         self.plan.steps.push(match self.known.made.remove(&path) {
             Some(before) => UndoStep::UnmakeFolder { path, before },
             None => UndoStep::RemoveFolder { path },

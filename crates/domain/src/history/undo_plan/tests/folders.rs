@@ -4,13 +4,15 @@
 use super::super::super::past_folder::{FolderNow, FolderRest, PastFolder};
 use super::*;
 
-/// What is on the disk: the files, and each folder with what it holds beside them.
-type Tree = (BTreeMap<SpacePath, ContentHash>, BTreeMap<SpacePath, FolderRest>);
+/// What is on the disk: the files, and each folder with what it holds beside them, and its mode.
+type Tree =
+    (BTreeMap<SpacePath, ContentHash>, BTreeMap<SpacePath, FolderRest>, BTreeMap<SpacePath, u32>);
 
 #[derive(Clone, Debug, Default)]
 struct World {
     files: BTreeMap<SpacePath, ContentHash>,
     folders: BTreeMap<SpacePath, FolderRest>,
+    modes: BTreeMap<SpacePath, u32>,
     changes: Vec<PastChange>,
     past_folders: BTreeMap<ChangeNumber, PastFolder>,
     takes_back: Option<ChangeNumber>,
@@ -43,7 +45,7 @@ impl UndoFacts for &World {
             let (folder, name) = inner.split()?;
             (folder == *path).then(|| name.to_owned())
         };
-        Some(FolderNow { names: all.filter_map(name).collect(), rest })
+        Some(FolderNow { mode: self.modes[path], names: all.filter_map(name).collect(), rest })
     }
 
     fn folder_before(&mut self, change: ChangeNumber) -> PastFolder {
@@ -63,7 +65,7 @@ enum Deed {
 
 impl World {
     fn tree(&self) -> Tree {
-        (self.files.clone(), self.folders.clone())
+        (self.files.clone(), self.folders.clone(), self.modes.clone())
     }
 
     fn record(
@@ -108,6 +110,7 @@ impl World {
     fn make(&mut self, folder: &SpacePath) {
         if !self.has(folder) {
             self.folders.insert(folder.clone(), FolderRest::new());
+            self.modes.insert(folder.clone(), NEW_FOLDER);
             self.record(PastChangeKind::FolderCreated, (folder, None), [None; 2]);
         }
     }
@@ -170,7 +173,9 @@ impl World {
         }
         for inner in folders {
             self.folders.remove(&inner);
-            self.record(PastChangeKind::FolderRemoved, (&inner, None), [None; 2]);
+            let mode = self.modes.remove(&inner).unwrap();
+            let number = self.record(PastChangeKind::FolderRemoved, (&inner, None), [None; 2]);
+            self.past_folders.insert(number, PastFolder { mode, rest: FolderRest::new() });
         }
     }
 
@@ -189,15 +194,13 @@ impl World {
         for inner in folders {
             let there = inner.relocated(folder, to).unwrap();
             let rest = self.folders.remove(&inner).unwrap();
+            let mode = self.modes.remove(&inner).unwrap();
             self.folders.insert(there.clone(), rest.clone());
-            self.record_move_of_folder((&inner, &there), rest);
+            self.modes.insert(there.clone(), mode);
+            let moved = PastChangeKind::FolderMoved;
+            let number = self.record(moved, (&inner, Some(&there)), [None; 2]);
+            self.past_folders.insert(number, PastFolder { mode, rest });
         }
-    }
-
-    fn record_move_of_folder(&mut self, (path, to): (&SpacePath, &SpacePath), rest: FolderRest) {
-        let moved = PastChangeKind::FolderMoved;
-        let number = self.record(moved, (path, Some(to)), [None; 2]);
-        self.past_folders.insert(number, PastFolder { mode: 0, rest });
     }
 
     /// Makes the steps of a plan, and panics if one does not find what it expects.
@@ -220,11 +223,8 @@ impl World {
                     );
                     self.remove_folder(path);
                 }
-                UndoStep::GiveFolder { path, from: None, .. } => {
-                    self.act(&Deed::Make(path.clone()));
-                }
-                UndoStep::GiveFolder { path, from: Some(from), rest, .. } => {
-                    self.give(path, from, rest);
+                UndoStep::GiveFolder { path, mode, from, rest, .. } => {
+                    self.give((path, *mode), from.as_ref(), rest);
                 }
                 UndoStep::SetFolderMode { .. } => {}
             }
@@ -235,16 +235,22 @@ impl World {
         self.takes_back = None;
     }
 
-    fn give(&mut self, path: &SpacePath, from: &SpacePath, rest: &FolderRest) {
+    fn give(
+        &mut self,
+        (path, mode): (&SpacePath, u32),
+        from: Option<&SpacePath>,
+        rest: &FolderRest,
+    ) {
         assert!(self.make_above(path));
-        self.make(path);
-        if rest.is_empty() {
-            return;
+        if !self.has(path) {
+            self.make(path);
+            self.modes.insert(path.clone(), mode);
         }
+        let Some(from) = from.filter(|_| !rest.is_empty()) else { return };
         self.folders.get_mut(path).unwrap().extend(rest.clone());
         self.folders.get_mut(from).unwrap().retain(|name, _| !rest.contains_key(name));
         let number = self.record(PastChangeKind::FolderMerged, (from, Some(path)), [None; 2]);
-        self.past_folders.insert(number, PastFolder { mode: 0, rest: rest.clone() });
+        self.past_folders.insert(number, PastFolder { mode, rest: rest.clone() });
     }
 
     fn undo(&mut self, changes: &[PastChange], undone: usize) -> UndoPlan {
@@ -253,6 +259,9 @@ impl World {
         plan
     }
 }
+
+/// The mode of a folder that a call makes.
+const NEW_FOLDER: u32 = 99;
 
 const FOLDERS: [&str; 6] = ["/a", "/a/b", "/a/b/c", "/d", "/d/b", "/e"];
 
@@ -265,6 +274,9 @@ fn first() -> impl Strategy<Value = World> {
         deeds.iter().for_each(|deed| world.act(deed));
         for (at, (name, has_link)) in folders.into_iter().enumerate() {
             world.act(&Deed::Make(path(name)));
+            if let Some(mode) = world.modes.get_mut(&path(name)) {
+                *mode = at as u32;
+            }
             if let Some(rest) = world.folders.get_mut(&path(name)).filter(|_| has_link) {
                 rest.insert(format!("link {at}"), vec![0]);
             }
