@@ -41,14 +41,24 @@ impl KnownFolders {
         }
     }
 
-    /// Returns the folders that the steps change, as they are after all steps.
-    pub(super) fn ends(&self) -> BTreeMap<SpacePath, Option<FolderRest>> {
-        let differs = |(path, now): &(&SpacePath, &Option<FolderRest>)| {
-            let first = self.at_first.get(*path).and_then(Option::as_ref).map(|it| &it.rest);
-            first != now.as_ref()
-        };
-        let ends = self.now.iter().filter(differs);
-        ends.map(|(path, now)| (path.clone(), now.clone())).collect()
+    /// Returns the folders that the steps change, as they are after all steps: what they hold
+    /// beside files and folders, and their modes.
+    pub(super) fn ends(&self) -> BTreeMap<SpacePath, Option<(FolderRest, Option<u32>)>> {
+        let mut ends = BTreeMap::new();
+        for (path, now) in &self.now {
+            let first = self.at_first.get(path).and_then(Option::as_ref);
+            let mode = self.modes.get(path).copied();
+            let is_same = match (first, now) {
+                (Some(first), Some(now)) => {
+                    first.rest == *now && mode.is_none_or(|mode| mode == first.mode)
+                }
+                (first, now) => first.is_none() && now.is_none(),
+            };
+            if !is_same {
+                ends.insert(path.clone(), now.clone().map(|rest| (rest, mode)));
+            }
+        }
+        ends
     }
 }
 
