@@ -106,6 +106,7 @@ const DEEDS: &[Deed] = &[
     change("file.restore", "restored"),
     read("file.search", "looked for words in"),
     change("folder.create", "made the folder"),
+    change("folder.give", "brought back the folder"),
     change("folder.move", "moved the folder"),
     change("folder.remove", "removed the folder"),
     read("list", "listed"),

@@ -6,6 +6,7 @@
 
 pub mod folder_modes;
 pub mod past_change;
+pub mod past_folder;
 pub mod retention;
 pub mod undo_plan;
 pub mod version;

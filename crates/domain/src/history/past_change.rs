@@ -21,7 +21,7 @@ impl fmt::Display for ChangeNumber {
     }
 }
 
-/// What a change did to its file.
+/// What a change did to its file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PastChangeKind {
     /// The file got other content.
@@ -34,11 +34,28 @@ pub enum PastChangeKind {
     Removed,
     /// The file got another path.
     Moved,
+    /// A folder was made.
+    FolderCreated,
+    /// A folder was removed. What it held has changes of its own.
+    FolderRemoved,
+    /// A folder got another path. Its files and the folders in it have changes of their own.
+    FolderMoved,
+    /// An undo moved what a folder held beside files to another folder.
+    FolderMerged,
 }
 
 impl PastChangeKind {
-    const ALL: [Self; 5] =
-        [Self::Replaced, Self::Appended, Self::Created, Self::Removed, Self::Moved];
+    const ALL: [Self; 9] = [
+        Self::Replaced,
+        Self::Appended,
+        Self::Created,
+        Self::Removed,
+        Self::Moved,
+        Self::FolderCreated,
+        Self::FolderRemoved,
+        Self::FolderMoved,
+        Self::FolderMerged,
+    ];
 
     /// Returns the word that the history and its answers use.
     pub fn word(self) -> &'static str {
@@ -48,7 +65,30 @@ impl PastChangeKind {
             Self::Created => "created",
             Self::Removed => "removed",
             Self::Moved => "moved",
+            Self::FolderCreated => "folder_created",
+            Self::FolderRemoved => "folder_removed",
+            Self::FolderMoved => "folder_moved",
+            Self::FolderMerged => "folder_merged",
         }
+    }
+
+    /// Whether the change is one of a folder, which has no versions.
+    pub fn is_of_folder(self) -> bool {
+        matches!(
+            self,
+            Self::FolderCreated | Self::FolderRemoved | Self::FolderMoved | Self::FolderMerged
+        )
+    }
+
+    /// Whether the change gave a file or a folder another path.
+    pub fn is_move(self) -> bool {
+        matches!(self, Self::Moved | Self::FolderMoved | Self::FolderMerged)
+    }
+
+    /// Returns what was done as a verb, the same for a file and a folder.
+    pub fn verb(self) -> &'static str {
+        let word = self.word();
+        word.strip_prefix("folder_").unwrap_or(word)
     }
 
     /// Finds the kind with a word.
@@ -138,6 +178,16 @@ pub struct PastChange {
 }
 
 impl PastChange {
+    /// Returns what the change did, in words for the owner, such as `moved folder /a to /b`.
+    pub fn in_words(&self) -> String {
+        let verb = self.kind.verb();
+        let folder = if self.kind.is_of_folder() { "folder " } else { "" };
+        match &self.to {
+            Some(to) => format!("{verb} {folder}{} to {to}", self.path),
+            None => format!("{verb} {folder}{}", self.path),
+        }
+    }
+
     /// Returns the change for a caller who sees only some paths. A move shows only a visible end.
     #[must_use]
     pub fn as_seen(self, may_see: impl Fn(&SpacePath) -> bool) -> Self {

@@ -131,7 +131,9 @@ pub enum RowOf {
 /// Returns what the row of a change tells of.
 pub fn row_of(kind: PastChangeKind, class: VersionClass) -> RowOf {
     match (kind, class) {
-        (PastChangeKind::Created, _) | (_, VersionClass::Later) => RowOf::Bulk,
+        (PastChangeKind::Created | PastChangeKind::FolderCreated, _) | (_, VersionClass::Later) => {
+            RowOf::Bulk
+        }
         (_, VersionClass::First) => RowOf::First,
     }
 }
@@ -155,13 +157,18 @@ const BULK_PART: u64 = 4;
 /// The history uses it if it has no room for a second row. `None` if no single row can stand for
 /// both.
 pub fn merged(first: PastChangeKind, second: PastChangeKind) -> Option<PastChangeKind> {
-    use PastChangeKind::{Appended, Created, Moved, Removed, Replaced};
+    use PastChangeKind::{
+        Appended, Created, FolderCreated, FolderMerged, FolderMoved, FolderRemoved, Moved, Removed,
+        Replaced,
+    };
     match (first, second) {
+        (first, second) if first.is_of_folder() || second.is_of_folder() => None,
         (Moved, _) | (_, Moved) => None,
         (Created, _) => Some(Created),
         (Appended, Appended) => Some(Appended),
         (_, Removed) => Some(Removed),
         (_, Replaced | Appended | Created) => Some(Replaced),
+        (_, FolderCreated | FolderRemoved | FolderMoved | FolderMerged) => None,
     }
 }
 

@@ -18,8 +18,10 @@ use crate::path::SpacePath;
 use crate::unseen::shown;
 
 use super::past_change::{ChangeNumber, PastChange, PastChangeKind};
+use super::past_folder::{FolderNow, FolderRest, PastFolder};
 
 pub mod again;
+mod folders;
 
 /// One step of an undo. Each is one guarded change of one file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +62,27 @@ pub enum UndoStep {
         /// The folder.
         path: SpacePath,
     },
+    /// Makes a folder again that a call removed or moved. What it held beside files and folders
+    /// comes back from the folder where that is now.
+    GiveFolder {
+        /// The folder.
+        path: SpacePath,
+        /// The permission bits that it gets if it is not there.
+        mode: u32,
+        /// The folder that a call made of it by a move.
+        from: Option<SpacePath>,
+        /// What comes back from there.
+        rest: FolderRest,
+        /// The change that the step takes back.
+        before: ChangeNumber,
+    },
+    /// Removes a folder that a call made, or to whose path one moved a folder, and that is empty.
+    UnmakeFolder {
+        /// The folder.
+        path: SpacePath,
+        /// The change that the step takes back.
+        before: ChangeNumber,
+    },
     /// Gives a folder the mode that the folder had which was at its path before.
     SetFolderMode {
         /// The folder.
@@ -79,6 +102,8 @@ impl UndoStep {
             | Self::Remove { path, .. }
             | Self::MoveBack { path, .. }
             | Self::RemoveFolder { path }
+            | Self::GiveFolder { path, .. }
+            | Self::UnmakeFolder { path, .. }
             | Self::SetFolderMode { path, .. } => path,
         }
     }
@@ -89,7 +114,9 @@ impl UndoStep {
         match self {
             Self::Restore { before, .. }
             | Self::Remove { before, .. }
-            | Self::MoveBack { before, .. } => Some(*before),
+            | Self::MoveBack { before, .. }
+            | Self::GiveFolder { before, .. }
+            | Self::UnmakeFolder { before, .. } => Some(*before),
             Self::RemoveFolder { .. } | Self::SetFolderMode { .. } => None,
         }
     }
@@ -126,7 +153,8 @@ pub struct LeftChange {
     pub number: ChangeNumber,
     /// The file that was changed since, or that cannot be given back.
     pub path: SpacePath,
-    /// The path to which the file cannot go back; `None` if the file would stay at its path.
+    /// The path to which the file cannot go back; `None` if the file would stay at its path. For a
+    /// folder that holds something, what that is.
     pub to: Option<SpacePath>,
     /// Why the change is left.
     pub why: LeftReason,
@@ -135,12 +163,17 @@ pub struct LeftChange {
 impl LeftChange {
     /// Returns the reason as the end of a sentence about the file, for the owner.
     pub fn text(&self) -> String {
-        match &self.to {
-            Some(to) => {
-                format!("cannot go back to {}, since {}", shown(to.as_str()), self.why.text())
+        let named = self.to.as_ref().map(|to| shown(to.as_str()));
+        match (&named, self.why) {
+            (Some(held), LeftReason::Holds { others: 0 }) => {
+                format!("stays, since it holds {held}")
             }
-            None if self.why.is_somebodys() => self.why.text().to_owned(),
-            None => format!("cannot come back, since {}", self.why.text()),
+            (Some(held), LeftReason::Holds { others }) => {
+                format!("stays, since it holds {held} and {others} more")
+            }
+            (Some(to), why) => format!("cannot go back to {to}, since {}", why.text()),
+            (None, why) if why.is_somebodys() => why.text().to_owned(),
+            (None, why) => format!("cannot come back, since {}", why.text()),
         }
     }
 }
@@ -156,6 +189,13 @@ pub enum LeftReason {
     FolderModeChanged,
     /// Another file has the path to which a file would go back.
     PathTaken,
+    /// A folder that a call made holds something, which is named, and so many others.
+    Holds {
+        /// How many others.
+        others: usize,
+    },
+    /// A folder that a call moved holds no longer all that it held.
+    LacksParts,
     /// Something that is not a file keeps the file from its path.
     Blocked(Obstacle),
     /// The version that the file would become is not in the history.
@@ -176,6 +216,8 @@ impl LeftReason {
                 "is a folder with another mode than it had, which somebody gave it since"
             }
             Self::PathTaken => "there is another file",
+            Self::Holds { .. } => "holds something",
+            Self::LacksParts => "does not hold all any more that it held",
             Self::Blocked(Obstacle::NotAFile) => {
                 "a folder or something else that is not a file has that path"
             }
@@ -192,9 +234,12 @@ impl LeftReason {
     /// something keeps the undo from giving the file back.
     fn is_somebodys(self) -> bool {
         match self {
-            Self::ChangedSince | Self::GoneSince | Self::FolderModeChanged | Self::PathTaken => {
-                true
-            }
+            Self::ChangedSince
+            | Self::GoneSince
+            | Self::FolderModeChanged
+            | Self::PathTaken
+            | Self::Holds { .. }
+            | Self::LacksParts => true,
             Self::Blocked(_) | Self::NotKept | Self::Damaged | Self::TooLarge => false,
         }
     }
@@ -237,6 +282,16 @@ pub trait UndoFacts {
     /// Whether a file that has the content of before a change is another file, with another mode or
     /// other attributes than the one that had it then. The file is at the path `now` so far.
     fn is_other_file(&mut self, now: &SpacePath, path: &SpacePath, before: ChangeNumber) -> bool;
+
+    /// Returns what is in a folder now; `None` if there is no folder.
+    fn folder(&mut self, _path: &SpacePath) -> Option<FolderNow> {
+        None
+    }
+
+    /// Returns what a folder was before a change of it.
+    fn folder_before(&mut self, _change: ChangeNumber) -> PastFolder {
+        PastFolder::default()
+    }
 }
 
 /// What the plan knows of each path.
@@ -247,8 +302,10 @@ struct Planner<'a> {
     places: BTreeMap<SpacePath, Option<SpacePath>>,
     /// The files that cannot be given back, which are named already.
     named: BTreeSet<SpacePath>,
-    /// The folders that the steps so far made and did not remove.
+    /// The folders that were not there before the changes: those that the steps so far made and did
+    /// not remove, and those that the changes so far made.
     folders: BTreeSet<SpacePath>,
+    known: folders::KnownFolders,
     plan: UndoPlan,
 }
 
@@ -265,11 +322,13 @@ fn planned<'a>(changes: &[PastChange], facts: &'a mut dyn UndoFacts) -> Planner<
         places: BTreeMap::new(),
         named: BTreeSet::new(),
         folders: BTreeSet::new(),
+        known: folders::KnownFolders::default(),
         plan: UndoPlan::default(),
     };
     for change in changes.iter().rev() {
         match (&change.to, change.kind) {
             (Some(to), PastChangeKind::Moved) => planner.move_back(change, to),
+            _ if change.kind.is_of_folder() => planner.take_back_folder(change),
             _ => planner.take_back(change),
         }
     }
@@ -298,32 +357,6 @@ fn below<'m, V>(
         .take_while(|(path, _)| path.as_str().starts_with(folder.as_str()))
         .filter(|(path, _)| folder.covers(path))
 }
-
-/// Returns the folders that came to their places with a folder that a call moved, the deepest
-/// first. Once their files are back, those that are empty go too. A folder that may have been there
-/// before the move is not among them.
-pub fn moved_folders(changes: &[PastChange]) -> Vec<SpacePath> {
-    let mut folders = BTreeSet::new();
-    for change in changes.iter().filter(|change| change.author.tool == FOLDER_MOVE) {
-        let Some(to) = &change.to else { continue };
-        let mut same = change.path.components().rev().zip(to.components().rev());
-        let same = same.by_ref().take_while(|(was, is)| was == is).count();
-        // The folder that moved, or one in it: the last folder whose name differs, or the first of
-        // those whose names are the same.
-        let depth = to.components().count();
-        let least = if same > 1 { depth + 1 - same } else { depth.saturating_sub(1) };
-        let mut above = to.split().map(|(folder, _)| folder);
-        while let Some(folder) = above.filter(|folder| folder.components().count() >= least.max(1))
-        {
-            above = folder.split().map(|(folder, _)| folder);
-            folders.insert((std::cmp::Reverse(folder.components().count()), folder));
-        }
-    }
-    folders.into_iter().map(|(_, folder)| folder).collect()
-}
-
-/// The tool whose calls move folders.
-const FOLDER_MOVE: &str = "folder.move";
 
 impl Planner<'_> {
     fn file(&mut self, path: &SpacePath, number: ChangeNumber) -> &mut Planned {
@@ -490,8 +523,14 @@ impl Planner<'_> {
             }
             was_above |= matches!(above.at_first, PathNow::File(_));
         }
+        let has_folder = self.known.has(path);
         match at_first {
             PathNow::Blocked(Obstacle::FileAbove) if was_above => {}
+            PathNow::Blocked(Obstacle::NotAFile) if has_folder == Some(false) => {}
+            _ if has_folder == Some(true) && !self.folders.contains(path) => {
+                return Some(Obstacle::NotAFile);
+            }
+            PathNow::Blocked(Obstacle::NotAFile) if has_folder == Some(true) => {}
             PathNow::Blocked(obstacle) => return Some(obstacle),
             PathNow::File(_) | PathNow::Nothing => {}
         }
@@ -502,20 +541,23 @@ impl Planner<'_> {
     /// Notes the folders that a step makes for a file at a path.
     fn make_folders(&mut self, path: &SpacePath) {
         for folder in folders_above(path) {
-            let is_there = match self.facts.now(&folder) {
-                PathNow::Blocked(obstacle) => obstacle != Obstacle::FileAbove,
+            let is_there = self.known.has(&folder).unwrap_or_else(|| {
                 // A file there is gone by now: it would be an obstacle.
-                PathNow::File(_) | PathNow::Nothing => false,
-            };
-            if is_there || !self.folders.insert(folder) {
+                matches!(self.facts.now(&folder), PathNow::Blocked(it) if it != Obstacle::FileAbove)
+            });
+            if is_there || !self.folders.insert(folder.clone()) {
                 break;
             }
+            self.known.make(&folder);
         }
     }
 
     /// Adds the steps that remove a folder that a step made, and all that is in it. Returns `false`
     /// if a file in it is wanted.
     fn remove_folder(&mut self, folder: &SpacePath) -> bool {
+        if !self.can_be_emptied(folder) {
+            return false;
+        }
         let files = below(&self.files, folder).filter(|(_, file)| file.made.is_some());
         let (files, are_wanted): (Vec<SpacePath>, Vec<bool>) =
             files.map(|(path, file)| (path.clone(), file.wanted.is_some())).unzip();
@@ -529,19 +571,9 @@ impl Planner<'_> {
         let gone: Vec<SpacePath> = inner.cloned().collect();
         for path in gone {
             self.folders.remove(&path);
-            self.plan.steps.push(UndoStep::RemoveFolder { path });
+            self.add_removal(path);
         }
         true
-    }
-
-    /// Adds the steps that remove the empty ones of the folders that steps made.
-    fn remove_empty_folders(&mut self) {
-        // A folder comes before those in it.
-        while let Some(folder) = self.folders.pop_last() {
-            if !below(&self.files, &folder).any(|(_, file)| file.made.is_some()) {
-                self.plan.steps.push(UndoStep::RemoveFolder { path: folder });
-            }
-        }
     }
 
     /// Adds the step that makes of a file what is wanted, unless it is that already. If that cannot

@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::folder_modes::{FolderModes, folder_modes, folders_before};
 use stile_domain::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
+use stile_domain::history::past_folder::{FolderNow, PastFolder};
 use stile_domain::history::undo_plan::again::undo_plan_again;
 use stile_domain::history::undo_plan::{
-    LeftChange, LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep, moved_folders,
+    LeftChange, LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep,
 };
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
@@ -44,8 +45,6 @@ pub struct PlannedUndo {
     pub plan: UndoPlan,
     /// The modes of the folders that steps make.
     modes: BTreeMap<SpacePath, u32>,
-    /// The folders that moved, and that are removed if they are empty then.
-    pub folders: Vec<SpacePath>,
     /// The files that steps replace or remove although the history has no room for what they hold.
     pub lacking: Vec<SpacePath>,
     /// Changes of the client that no history has.
@@ -129,13 +128,7 @@ pub async fn plan(
     let (mut plan, found) = plan_of(owner, &changes, &undone).await?;
     let modes = plan_folder_modes(owner, (query, &changes), &mut plan).await?;
     let lacking = foresee_lacking(owner, &plan, &found).await?;
-    let mut folders = moved_folders(&changes);
-    for moved in owner.history.destinations_of_folders(&changes)? {
-        if !folders.contains(&moved) {
-            folders.push(moved);
-        }
-    }
-    Ok(Some(PlannedUndo { plan, modes, folders, lacking, unrecorded }))
+    Ok(Some(PlannedUndo { plan, modes, lacking, unrecorded }))
 }
 
 /// Adds what gives folders their modes to the plan. Returns the modes of all folders with files of
@@ -196,10 +189,6 @@ pub async fn carry_out<'p>(
         }
     }
     owner.call.set_takes_back(None);
-    for folder in &planned.folders {
-        // Somebody has put something into a folder that stays.
-        let _ = owner.call("folder.remove", json!({ "path": folder })).await;
-    }
     let lacking = owner.call.number().map(|call| owner.history.lacking(call));
     // If the history cannot say what it has no room for, what was foreseen counts.
     let lacking = lacking.unwrap_or_else(|| Ok(Vec::new()));
@@ -272,6 +261,12 @@ struct Found {
     others: BTreeMap<Compared, bool>,
     /// The files of which that was not known.
     unknown_others: BTreeSet<Compared>,
+    /// What is in folders.
+    folders: BTreeMap<SpacePath, Option<FolderNow>>,
+    /// The folders of which that was not known.
+    unknown_folders: BTreeSet<SpacePath>,
+    /// What folders were before the changes of them.
+    past_folders: BTreeMap<ChangeNumber, PastFolder>,
 }
 
 impl UndoFacts for Found {
@@ -300,6 +295,18 @@ impl UndoFacts for Found {
         }
         known.unwrap_or(false)
     }
+
+    fn folder(&mut self, path: &SpacePath) -> Option<FolderNow> {
+        let known = self.folders.get(path);
+        if known.is_none() {
+            self.unknown_folders.insert(path.clone());
+        }
+        known.cloned().flatten()
+    }
+
+    fn folder_before(&mut self, change: ChangeNumber) -> PastFolder {
+        self.past_folders.get(&change).cloned().unwrap_or_default()
+    }
 }
 
 /// Plans the undo of changes after the undos that made `undone`. Looks at each path and reads each
@@ -309,16 +316,22 @@ async fn plan_of(
     changes: &[PastChange],
     undone: &[PastChange],
 ) -> Result<(UndoPlan, Found), OwnerFilesError> {
-    let mut found = Found::default();
+    let past_folders = owner.history.past_folders(&[changes, undone].concat())?;
+    let mut found = Found { past_folders, ..Found::default() };
     loop {
         let plan = undo_plan_again(changes, undone, &mut found);
+        let unknown_folders = std::mem::take(&mut found.unknown_folders);
         let unknown = std::mem::take(&mut found.unknown);
         let unknown_paths = std::mem::take(&mut found.unknown_paths);
         let unknown_others = std::mem::take(&mut found.unknown_others);
-        if unknown.is_empty() && unknown_paths.is_empty() && unknown_others.is_empty() {
+        let all_paths_are_known = unknown_paths.is_empty() && unknown_folders.is_empty();
+        if unknown.is_empty() && all_paths_are_known && unknown_others.is_empty() {
             return Ok((plan, found));
         }
-        let all_paths_are_known = unknown_paths.is_empty();
+        for path in unknown_folders {
+            let now = owner.tools.folder_now(&owner.caller, &path).await?;
+            found.folders.insert(path, now);
+        }
         for path in unknown_paths {
             let now = owner.tools.path_now(&owner.caller, &path).await?;
             found.now.insert(path, now);
@@ -396,7 +409,10 @@ fn foreseen(step: &UndoStep) -> Option<(ForeseenChange, &SpacePath)> {
         UndoStep::MoveBack { from, to, .. } => {
             (PastChangeKind::Moved, Some(to.clone()), Some(*from), Some(*from))
         }
-        UndoStep::RemoveFolder { .. } | UndoStep::SetFolderMode { .. } => return None,
+        UndoStep::RemoveFolder { .. }
+        | UndoStep::GiveFolder { .. }
+        | UndoStep::UnmakeFolder { .. }
+        | UndoStep::SetFolderMode { .. } => return None,
     };
     let path = step.path();
     Some((ForeseenChange { kind, path: path.clone(), to, before, stored: 0, after }, path))
@@ -443,7 +459,12 @@ fn call_of(step: &UndoStep) -> (&'static str, Value) {
             let exact = json!({ "path": path, "hash": from, "to": to, "rewrite_links": false });
             ("file.move", exact)
         }
-        UndoStep::RemoveFolder { path } => ("folder.remove", json!({ "path": path })),
+        UndoStep::RemoveFolder { path } | UndoStep::UnmakeFolder { path, .. } => {
+            ("folder.remove", json!({ "path": path }))
+        }
+        UndoStep::GiveFolder { path, mode, from, rest, .. } => {
+            ("folder.give", json!({ "path": path, "mode": mode, "from": from, "rest": rest }))
+        }
         UndoStep::SetFolderMode { path, from, to } => {
             ("folder.set_mode", json!({ "path": path, "from": from, "to": to }))
         }

@@ -145,10 +145,11 @@ fn sentence(change: &PastChange) -> Markup {
             bdi { (shown_start(path, MAX_PATH)) }
         }
     };
+    let of_folder = if change.kind.is_of_folder() { "folder " } else { "" };
     html! {
         @match &change.to {
-            Some(_) => { "moved " bdi { (shown_start(change.path.as_str(), MAX_PATH)) } " to " (file) }
-            None => { (change.kind.word()) " " (file) }
+            Some(_) => { "moved " (of_folder) bdi { (shown_start(change.path.as_str(), MAX_PATH)) } " to " (file) }
+            None => { (change.kind.verb()) " " (of_folder) (file) }
         }
     }
 }

@@ -313,7 +313,7 @@ fn recent_change(visit: &Visit<'_>, change: &PastChange) -> Markup {
     html! {
         li {
             span class="said" {
-                bdi { (author(&change.author)) } " " (change.kind.word()) " "
+                bdi { (author(&change.author)) } " " (change.kind.verb()) " "
                 a href={ (FILE_PATH) "?path=" (encode_component(path)) } {
                     bdi { (shown_start(path, MAX_PATH)) }
                 }
@@ -411,7 +411,7 @@ impl FileView<'_> {
                         Some(to) => {
                             "moved it to " code { (shown_start(to.as_str(), MAX_PATH)) }
                         }
-                        None => { (change.kind.word()) " it" }
+                        None => { (change.kind.verb()) " it" }
                     }
                 }
                 span class="time" { (when(self.visit.now, micros / 1_000_000)) }

@@ -152,7 +152,7 @@ fn not_readable(what: &str) -> PageError {
 
 /// Returns what tells one plan from another.
 fn plan_hash(planned: &PlannedUndo) -> String {
-    let text = format!("{:?} {:?} {:?}", planned.plan, planned.folders, planned.lacking);
+    let text = format!("{:?} {:?}", planned.plan, planned.lacking);
     ContentHash::digest(text.as_bytes()).to_string()
 }
 
@@ -195,16 +195,10 @@ impl PlanView<'_> {
             "What will not be taken back",
             (&mut room.part(SHORTFALL_BYTES), self.visit.now),
         );
-        // The steps first, and then the folders that become empty.
-        let rows = steps.iter().map(PlanRow::Step);
-        let rows = rows.chain(planned.folders.iter().map(PlanRow::Folder));
-        let shown = room.fit(rows.skip(first), MAX_NAMED, |row| match row {
-            PlanRow::Step(step) => html! { li { (step_words(step)) } },
-            PlanRow::Folder(folder) => html! {
-                li { "Remove the folder " (path(folder)) ", if it is empty by then" }
-            },
+        let shown = room.fit(steps.iter().skip(first), MAX_NAMED, |step| {
+            html! { li { (step_words(step)) } }
         });
-        let all = steps.len() + planned.folders.len();
+        let all = steps.len();
         html! {
             @if steps.is_empty() {
                 p class="empty" { "Nothing is to be done." }
@@ -237,12 +231,6 @@ impl PlanView<'_> {
     }
 }
 
-/// One row of a plan.
-enum PlanRow<'a> {
-    Step(&'a UndoStep),
-    Folder(&'a SpacePath),
-}
-
 fn steps(count: usize) -> String {
     if count == 1 { "one step".to_owned() } else { format!("{count} steps") }
 }
@@ -268,6 +256,16 @@ fn step_words(step: &UndoStep) -> Markup {
         UndoStep::Remove { path, .. } => html! { "Remove " (file(path)) ", which was created" },
         UndoStep::MoveBack { path: now, to, .. } => html! {
             "Move " (file(now)) " back to " (path(to))
+        },
+        UndoStep::GiveFolder { path: folder, from: None, .. } => html! {
+            "Make the folder " (path(folder)) " again"
+        },
+        UndoStep::GiveFolder { path: folder, from: Some(from), rest, .. } => html! {
+            "Make the folder " (path(folder)) " again, which is " (path(from)) " now"
+            @if !rest.is_empty() { ", with " (rest.len()) " beside its files" }
+        },
+        UndoStep::UnmakeFolder { path: folder, .. } => html! {
+            "Remove the folder " (path(folder)) ", which was made"
         },
         UndoStep::RemoveFolder { path: folder } => html! {
             "Remove the folder " (path(folder)) ", which this undo made"

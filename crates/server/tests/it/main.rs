@@ -107,4 +107,5 @@ mod support;
 mod tidy;
 mod tls;
 mod upkeep;
+mod whole_folders;
 mod whole_undo;

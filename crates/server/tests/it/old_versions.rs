@@ -175,22 +175,23 @@ fn an_afternoon_is_taken_back_and_what_a_person_changed_is_left() {
         String::from_utf8(output.stdout).unwrap()
     };
     insta::assert_snapshot!(ran(&[]), @r"
-    restore    /d/moved.md as before change 6
+    restore    /d/moved.md as before change 7
     move back  /d/moved.md to /moved.md
     remove     /created.md, which was created
     restore    /edited.md as before change 1
     bring back /removed.md as before change 4
+    remove     /d, a folder that was made
     leave      /mine.md, which was changed since (change 3)
     Nothing was changed. Add --yes to do this.
     ");
     let json: Value = serde_json::from_str(&ran(&["--json"])).unwrap();
-    let restore = json!({ "step": "restore", "path": "/d/moved.md", "before_change": 6 });
-    assert_eq!((&json["steps"][0], json["steps"].as_array().unwrap().len()), (&restore, 5));
+    let restore = json!({ "step": "restore", "path": "/d/moved.md", "before_change": 7 });
+    assert_eq!((&json["steps"][0], json["steps"].as_array().unwrap().len()), (&restore, 6));
     let left = json!([{ "path": "/mine.md", "change": 3, "why": "was changed since" }]);
     assert_eq!(json["left"], left);
     assert_eq!(stage.text("edited.md").as_deref(), Some("three\n"));
     let done = ran(&["--yes"]);
-    assert!(done.ends_with("5 of 5 done. `stile undo 9` takes this back.\n"), "{done}");
+    assert!(done.ends_with("6 of 6 done. `stile undo 10` takes this back.\n"), "{done}");
     for name in ["edited.md", "removed.md", "moved.md"] {
         assert_eq!(stage.text(name).as_deref(), Some("one\n"), "{name}");
     }
@@ -199,8 +200,8 @@ fn an_afternoon_is_taken_back_and_what_a_person_changed_is_left() {
     assert_eq!(stage.text("others.md").as_deref(), Some("new\n"));
     assert_eq!(hidden(&stage.rig.root), 0);
     // The undo is one call, and is taken back like one.
-    assert_eq!(stage.changes()[0]["call"], 9);
-    stage.owner(&["undo", "9", "--yes"]);
+    assert_eq!(stage.changes()[0]["call"], 10);
+    stage.owner(&["undo", "10", "--yes"]);
     assert_eq!(stage.text("edited.md").as_deref(), Some("three\n"));
     assert_eq!(stage.text("d/moved.md").as_deref(), Some("two\n"));
     assert_eq!(stage.text("created.md").as_deref(), Some("new\n"));
@@ -441,7 +442,7 @@ fn a_blocked_path_is_left_and_named_and_the_rest_is_taken_back() {
     replace(&mut agent, "/link.md", "one", "two");
     replace(&mut agent, "/plain.md", "one", "two");
     // A folder in place of a file, and a file in place of a folder.
-    agent.tool("folder.create", json!({ "path": "/x.md" })).unwrap();
+    std::fs::create_dir(stage.rig.root.join("x.md")).unwrap();
     agent.tool("folder.remove", json!({ "path": "/d" })).unwrap();
     agent.tool("file.create", json!({ "path": "/d", "content": "in the way\n" })).unwrap();
     std::fs::remove_file(stage.rig.root.join("link.md")).unwrap();
@@ -562,14 +563,15 @@ fn an_undo_makes_no_folder_that_keeps_a_file_from_its_path() {
     agent.tool("folder.remove", json!({ "path": "/n" })).unwrap();
     let undo = ["undo", "--client", "cursor", "--since", "1h"];
     insta::assert_snapshot!(stage.owner(&undo), @r"
-    bring back /n/x.md as before change 3
+    bring back /n, a folder
+    bring back /n/x.md as before change 4
     move back  /n/x.md to /a.md
-    remove     /n, which this undo made
+    remove     /n, a folder that was made
     bring back /n as before change 1
     Nothing was changed. Add --yes to do this.
     ");
     let done = stage.owner(&[&undo[..], &["--yes"]].concat());
-    assert!(done.contains("4 of 4 done."), "{done}");
+    assert!(done.contains("5 of 5 done."), "{done}");
     assert_eq!(stage.text("a.md").as_deref(), Some("one\n"));
     assert_eq!(stage.text("n").as_deref(), Some("two\n"));
 }
@@ -592,7 +594,7 @@ fn an_undo_that_is_run_again_goes_on_where_an_obstacle_stopped_it() {
         agent.tool("file.move", moving).unwrap();
     }
     agent.tool("file.remove", json!({ "path": "/b.md", "hash": hash("two\n") })).unwrap();
-    agent.tool("folder.create", json!({ "path": "/a.md" })).unwrap();
+    std::fs::create_dir(stage.rig.root.join("a.md")).unwrap();
     let undo = ["undo", "--client", "cursor", "--since", "1h", "--yes"];
     let first = stage.stile(&undo);
     assert_eq!(first.status.code(), Some(1));
@@ -711,12 +713,12 @@ fn a_folder_that_was_moved_or_removed_comes_back_with_one_undo() {
     let calls: Vec<Value> = stage.changes().iter().map(|change| change["call"].clone()).collect();
     assert!(calls.iter().all(|call| *call == calls[0]), "{calls:?}");
     let undone = stage.owner(&["undo", &calls[0].to_string(), "--yes"]);
-    assert!(undone.contains("4 of 4 done."), "{undone}");
+    assert!(undone.contains("10 of 10 done."), "{undone}");
     for (name, text) in files {
         assert_eq!(stage.text(name).as_deref(), Some(text), "{name}");
     }
     assert_eq!(stage.text("o.md").as_deref(), Some("[[old/a]]\n"));
-    assert!(stage.rig.root.join("x/y").exists() && !stage.rig.root.join("x/y/new").exists());
+    assert!(!stage.rig.root.join("x").exists(), "the call made the folder above, too");
     assert!(have_their_modes());
     // A folder that only gets another name leaves nothing behind either.
     let hash = tree_hash(&mut agent, "/old");

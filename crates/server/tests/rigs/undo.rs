@@ -3,9 +3,12 @@
 //! and its exit code has to say which of the two it was.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
@@ -14,22 +17,36 @@ use stile_testkit::client::{Http, McpClient as _};
 use stile_testkit::process::{Rig, Server};
 
 const FILES: [&str; 8] = ["a.md", "b.md", "c.md", "d/a.md", "d/b.md", "d/e/a.md", "f/a.md", "g.md"];
-const FOLDERS: [&str; 3] = ["d", "d/e", "f"];
+const FOLDERS: [&str; 9] = ["d", "d/e", "f", "d", "d/e", "f", "l", "h", "h/i"];
+const FOLDERS_WITH_FILES: [&str; 3] = ["d", "d/e", "f"];
+/// Folders that hold a link alone, or nothing but folders.
+const FOLDERS_WITHOUT_FILES: [&str; 4] = ["l", "h/i/j", "h/k", "d/empty"];
+/// Links, and where they lead.
+const LINKS: [(&str, &str); 4] =
+    [("l/link", "../a.md"), ("d/link", "a.md"), ("d/e/link", "nowhere"), ("f/link", "/")];
+/// Files whose names no path can hold.
+const NAMELESS: [&[u8]; 3] = [b"d/back\\slash.md", b"d/e/caf\xe9.md", b"f/50%41\\.md"];
+const PIPE: &str = "d/e/pipe";
+const FOLDER_MODES: [u32; 3] = [0o700, 0o750, 0o755];
 /// Other names, for folders and files alike. Some differ from those above in case only.
 const NAMES: [&str; 7] = ["new.md", "A.md", "D", "x", "x/y", "d/x", "a.md/z"];
 const MODES: [u32; 3] = [0o600, 0o640, 0o644];
-const FOLDER_MODES: [u32; 3] = [0o700, 0o750, 0o755];
 const LIMITS: [&str; 3] = ["64KiB", "1MiB", "1GiB"];
 const DEEDS: usize = 40;
 
 /// A file with its text.
 type Files = BTreeMap<String, String>;
 
+/// Everything below a folder, with its kind, its mode, its text, and where it leads.
+type Tree = BTreeMap<PathBuf, String>;
+
 /// One person, the agents, and what is known of the files.
 struct Stage {
     rig: Rig,
     chance: Chance,
     originals: Files,
+    /// Everything that was there at first.
+    whole: Tree,
     modes: BTreeMap<String, u32>,
     /// What the person saved, moved, or put in place of something.
     touched: BTreeSet<String>,
@@ -88,6 +105,31 @@ impl Stage {
         let mut files = BTreeMap::new();
         collect(&self.rig.root, "", &mut files);
         files
+    }
+
+    /// Returns everything in the space but what is ours.
+    fn tree(&self) -> Tree {
+        let (mut found, mut folders) = (Tree::new(), vec![self.rig.root.clone()]);
+        while let Some(folder) = folders.pop() {
+            for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                let metadata = path.symlink_metadata().unwrap();
+                let (kind, mode) = (metadata.file_type(), metadata.permissions().mode());
+                let what = if kind.is_symlink() {
+                    format!("link {:?}", fs::read_link(&path).unwrap())
+                } else if kind.is_file() {
+                    format!("{mode:o} {:?}", hash(&fs::read_to_string(&path).unwrap()))
+                } else {
+                    format!("{mode:o}")
+                };
+                if kind.is_dir() {
+                    folders.push(path.clone());
+                }
+                if !is_ours(&path.to_string_lossy()) {
+                    found.insert(path.strip_prefix(&self.rig.root).unwrap().to_owned(), what);
+                }
+            }
+        }
+        found
     }
 
     fn any(&mut self, files: &Files) -> Option<(String, String)> {
@@ -312,21 +354,25 @@ impl Stage {
         }
     }
 
-    /// Takes a whole undo back and makes it again. Both leave the files as they were before.
-    fn there_and_back(&self, seed: u64, before: &Files, undone: &Undone) {
+    /// Checks that everything is as it was at first: nobody but one agent did anything.
+    fn check_whole(&self, seed: u64, what: &str, expected: &Tree, undone: &Undone) {
+        let now = self.tree();
+        let differs = |path: &&PathBuf| now.get(*path) != expected.get(*path);
+        let differing: BTreeSet<_> = now.keys().chain(expected.keys()).filter(differs).collect();
+        let show = |path: &&PathBuf| (path.to_owned(), expected.get(*path), now.get(*path));
+        let differing: Vec<_> = differing.iter().map(show).collect();
+        assert!(differing.is_empty(), "seed {seed}: {what}: {differing:#?}\n{}", undone.told);
+    }
+
+    /// Takes a whole undo back and makes it again. Both leave everything as it was before.
+    fn there_and_back(&self, seed: u64, before: &Tree, undone: &Undone) {
         let Some(call) = number_of(&undone.told) else { return };
-        let files = || {
-            let mut files = self.files();
-            files.retain(|path, _| !is_ours(path));
-            files
-        };
-        let back = files();
         let again = self.stile(&["undo", &call, "--yes"]);
         if again.is_whole {
-            assert_eq!(&files(), before, "seed {seed}: the undo of the undo:\n{}", again.told);
+            self.check_whole(seed, "the undo of the undo", before, &again);
             let undone = self.undo("agent");
             assert!(undone.is_whole, "seed {seed}: the second undo:\n{}", undone.told);
-            assert_eq!(files(), back, "seed {seed}: the second undo:\n{}", undone.told);
+            self.check_whole(seed, "the second undo", &self.whole, &undone);
         }
     }
 }
@@ -354,7 +400,9 @@ fn tree_hash(client: &mut Http, path: &str) -> Value {
 
 fn collect(folder: &Path, prefix: &str, files: &mut Files) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        let path = format!("{prefix}{}", entry.file_name().to_str().unwrap());
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| !name.contains('\\')) else { continue };
+        let path = format!("{prefix}{name}");
         let kind = entry.file_type().unwrap();
         if kind.is_dir() {
             collect(&entry.path(), &format!("{path}/"), files);
@@ -370,6 +418,7 @@ fn stage(folder: &Path, seed: u64) -> Stage {
         rig: Rig::below(folder, crate::servers::binary()),
         chance: Chance::of(seed),
         originals: BTreeMap::new(),
+        whole: BTreeMap::new(),
         modes: BTreeMap::new(),
         touched: BTreeSet::new(),
         is_alone: false,
@@ -385,12 +434,34 @@ fn stage(folder: &Path, seed: u64) -> Stage {
         stage.originals.insert(name.to_owned(), text);
         stage.modes.insert(name.to_owned(), mode);
     }
-    for name in FOLDERS {
+    plant_what_is_no_file(&mut stage);
+    for name in FOLDERS_WITH_FILES {
         let mode = FOLDER_MODES[stage.chance.below(FOLDER_MODES.len())];
         fs::set_permissions(stage.rig.root.join(name), fs::Permissions::from_mode(mode)).unwrap();
         stage.modes.insert(name.to_owned(), mode);
     }
+    stage.whole = stage.tree();
     stage
+}
+
+/// Adds what no change of a file records: links, a pipe, names that no path can hold, and folders
+/// without files.
+fn plant_what_is_no_file(stage: &mut Stage) {
+    let root = stage.rig.root.clone();
+    for name in FOLDERS_WITHOUT_FILES {
+        fs::create_dir_all(root.join(name)).unwrap();
+    }
+    for (name, target) in LINKS {
+        symlink(target, root.join(name)).unwrap();
+    }
+    for name in NAMELESS {
+        fs::write(root.join(OsStr::from_bytes(name)), stage.text()).unwrap();
+    }
+    assert!(Command::new("mkfifo").arg(root.join(PIPE)).status().unwrap().success());
+    for name in FOLDERS.iter().chain(&FOLDERS_WITHOUT_FILES) {
+        let mode = FOLDER_MODES[stage.chance.below(FOLDER_MODES.len())];
+        fs::set_permissions(root.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
 }
 
 fn play(seed: u64, limit: &str) {
@@ -417,14 +488,16 @@ fn play(seed: u64, limit: &str) {
             stage.agent(&mut clients[who]);
         }
     }
-    let mut before = stage.files();
-    before.retain(|path, _| !is_ours(path));
+    let before = stage.tree();
     let undone = stage.undo("agent");
     if has_other {
         stage.check(seed, &[undone, stage.undo("other")]);
     } else {
         let is_whole = undone.is_whole;
         stage.check(seed, std::slice::from_ref(&undone));
+        if is_whole && !has_person {
+            stage.check_whole(seed, "the undo", &stage.whole, &undone);
+        }
         // Once nothing is in the way, the same command goes on.
         stage.clear_obstacles();
         stage.check(seed, &[stage.undo("agent")]);

@@ -4,15 +4,19 @@
 //! its path. Folders are not versions: a note is small, and without one a folder is made for its
 //! owner alone. Of the notes of one client of one path with one mode, the first and the last stay.
 
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
-use stile_domain::history::folder_modes::FolderNote;
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
+use stile_domain::history::folder_modes::{FolderNote, OWNER_ALONE};
 use stile_domain::history::past_change::{ChangeNumber, PastChange};
+use stile_domain::history::past_folder::PastFolder;
 use stile_domain::history::retention::{Room, RowOf, room_for_row};
 use stile_domain::path::SpacePath;
 
 use super::change_query::ChangeQuery;
 use super::change_row::{ROW_BYTES, integer};
 use super::error::HistoryError;
+use super::file_metadata::FileMetadata;
 use super::folder_before::FolderBefore;
 use super::reading::Conditions;
 use super::room::RoomMaker;
@@ -135,28 +139,28 @@ impl History {
         Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// Returns where the folders went that the calls of `changes` moved as a whole.
+    /// Returns what the folders were before the changes of folders among `changes`.
     ///
     /// # Errors
     /// [`HistoryError`].
-    pub fn destinations_of_folders(
+    pub fn past_folders(
         &self,
         changes: &[PastChange],
-    ) -> Result<Vec<SpacePath>, HistoryError> {
+    ) -> Result<BTreeMap<ChangeNumber, PastFolder>, HistoryError> {
         let connection = self.relaxed();
-        let mut query = connection.prepare_cached(
-            "SELECT DISTINCT call, destination FROM folders \
-             WHERE space = ?1 AND destination IS NOT NULL",
-        )?;
-        let found = query.query_map([self.space], |row| {
-            Ok((ChangeNumber(row.get(0)?), row.get::<_, String>(1)?))
-        })?;
-        let mut folders = Vec::new();
-        for found in found {
-            let (call, folder) = found?;
-            if changes.iter().any(|change| change.call == call) {
-                folders.extend(SpacePath::parse(&folder));
-            }
+        let mut query =
+            connection.prepare_cached("SELECT mode, attributes FROM changes WHERE number = ?1")?;
+        let mut folders = BTreeMap::new();
+        for change in changes.iter().filter(|change| change.kind.is_of_folder()) {
+            let columns = |row: &Row<'_>| -> rusqlite::Result<(Option<u32>, Option<String>)> {
+                Ok((row.get(0)?, row.get(1)?))
+            };
+            let found = query.query_row([change.number.0], columns).optional()?;
+            let (mode, rest) = found.unwrap_or_default();
+            // Where a note lacks the mode, only the owner gets in.
+            let mode = mode.unwrap_or(OWNER_ALONE);
+            let FileMetadata { attributes, .. } = FileMetadata::from_columns(mode, rest.as_deref());
+            folders.insert(change.number, PastFolder { mode, rest: attributes });
         }
         Ok(folders)
     }

@@ -190,6 +190,12 @@ impl Call {
         *self.folder_modes.lock().unwrap_or_else(PoisonError::into_inner) = modes;
     }
 
+    /// Says which mode one folder gets that an undo makes.
+    pub(crate) fn set_folder_mode(&self, path: &SpacePath, mode: u32) {
+        let mut modes = self.folder_modes.lock().unwrap_or_else(PoisonError::into_inner);
+        modes.insert(path.clone(), mode);
+    }
+
     /// Returns the mode of a folder that an undo makes, if it knows one.
     pub(crate) fn folder_mode(&self, path: &SpacePath) -> Option<u32> {
         let modes = self.folder_modes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -446,6 +452,28 @@ impl History {
         if let Err(error) = forgotten {
             tracing::warn!(%error, "a change that was not made stays in the history");
         }
+    }
+
+    /// Forgets that a call made folders, which are gone again or were made by somebody else.
+    pub(crate) fn forget_made_folders(&self, call: &Call, made: &[SpacePath]) {
+        let Some(ChangeNumber(call)) = call.number() else { return };
+        if let Err(error) = self.made_folders(call, made).and_then(|it| self.remove_changes(&it)) {
+            tracing::warn!(%error, "a folder that was not made stays in the history");
+        }
+    }
+
+    fn made_folders(&self, call: i64, made: &[SpacePath]) -> Result<Vec<i64>, HistoryError> {
+        let connection = self.relaxed();
+        let mut query = connection.prepare_cached(
+            "SELECT max(number) FROM changes WHERE space = ?1 AND path = ?2 AND call = ?3 \
+             AND kind = 'folder_created'",
+        )?;
+        let mut numbers = Vec::new();
+        for path in made {
+            let values = rusqlite::params![self.space, path.as_str(), call];
+            numbers.extend(query.query_row(values, |row| row.get::<_, Option<i64>>(0))?);
+        }
+        Ok(numbers)
     }
 
     /// Returns the path of the file that a held file was displaced from.

@@ -134,7 +134,7 @@ impl History {
             ..ChangeQuery::default()
         };
         let mut changes = self.changes(&query)?;
-        changes.retain(|change| change.concerns(path));
+        changes.retain(|change| change.concerns(path) && !change.kind.is_of_folder());
         let unknown = || VersionError::Unknown { version: version.clone() };
         match version {
             OldVersion::Before(number) => {
@@ -186,7 +186,8 @@ impl History {
         let mut next = connection.prepare_cached(
             "SELECT number, kind, path, destination, mode, attributes FROM changes \
              WHERE space = ?1 AND number >= ?3 AND (destination = ?2 OR \
-             path = ?2 AND (mode IS NOT NULL OR kind NOT IN ('replaced', 'appended'))) ORDER BY number LIMIT 1",
+             path = ?2 AND (mode IS NOT NULL OR kind NOT IN ('replaced', 'appended'))) \
+             AND kind NOT LIKE 'folder%' ORDER BY number LIMIT 1",
         )?;
         loop {
             let found = next.query_row(params![self.space, here, from], next_of_file).optional()?;

@@ -1,8 +1,8 @@
 //! Moves and removes folders with all that they hold.
 //!
 //! A folder moves by one rename that never replaces anything, so whoever reads sees all of it at
-//! one place. Before the rename every file in it is recorded in the history as moved, all within
-//! the call, so one undo takes all of them back. After the rename the changes that began in the
+//! one place. Before the rename every file in it is recorded in the history as moved, and so is
+//! each folder, all within the call, so one undo takes all of them back. After the rename the changes that began in the
 //! folder end, and the folder is hashed: if it is not what the caller knows, it goes back.
 //!
 //! A folder with files is removed only if the history has every file of it. It gets a name of ours
@@ -23,6 +23,7 @@ use stile_domain::tree_hash::TreeItem;
 use crate::cancellation::Cancellation;
 use crate::history::{FileMetadata, FolderBefore, NewChange, VersionSource};
 
+use super::folder_rest::ChangedFolder;
 use super::folder_tree::{FolderTree, TreeEntry, split_below};
 use super::lock::{Stop, Wait};
 use super::moves::{Destination, refused};
@@ -128,7 +129,7 @@ impl Change<'_> {
             self.keeper.hurry();
             return Err(Stop::MustWait(Wait::Room));
         }
-        let mut recorded = self.record_moves(&tree, from, to)?;
+        let mut recorded = self.record_moves((&handle, &tree), from, to)?;
         self.note_folders(&handle, (from, Some(to)), tree.folders());
         self.may_begin()?;
         os::move_folder_new((source.handle(), source.name), (folder, destination.name))
@@ -195,10 +196,10 @@ impl Change<'_> {
         })
     }
 
-    /// Records every file of a folder as moved.
+    /// Records every file of a folder as moved, and then the folder and those in it.
     fn record_moves(
         &self,
-        tree: &FolderTree,
+        (folder, tree): (&OwnedFd, &FolderTree),
         from: &SpacePath,
         to: &SpacePath,
     ) -> Result<Recorded<'_>, Refusal> {
@@ -206,10 +207,10 @@ impl Change<'_> {
             .files()
             .filter_map(|(file, _, hash)| Some((&file.path, file.path.relocated(from, to)?, hash)))
             .collect();
-        let changes: Vec<_> = files
-            .iter()
-            .map(|(path, to, hash)| (self.moved(path, to, *hash), VersionSource::WithinAfter))
-            .collect();
+        let folders = ChangedFolder::all_of(folder, (from, Some(to)), tree)?;
+        let moves = files.iter().map(|(path, to, hash)| self.moved(path, to, *hash));
+        let changes = moves.chain(folders.iter().map(|folder| folder.change(self)));
+        let changes: Vec<_> = changes.map(|it| (it, VersionSource::WithinAfter)).collect();
         self.inner.record_all(self.call, &changes)
     }
 
@@ -298,9 +299,12 @@ impl Change<'_> {
     /// Removes an empty folder, durably.
     fn unlink_folder(&self, target: &LockedFile<'_>, folder: &OwnedFd) -> Result<(), Refusal> {
         let path = target.path;
+        let nothing = FolderTree { entries: Vec::new(), has_ours: false };
+        let folders = ChangedFolder::all_of(folder, (path, None), &nothing)?;
+        let mut recorded = self.record_folders(&folders)?;
         self.note_folders(folder, (path, None), []);
         match os::remove_folder(target.handle(), target.name) {
-            Ok(()) => {}
+            Ok(()) => recorded.was_made(),
             // Somebody put a file into it just now.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
                 return Err(Refusal::FolderNotEmpty { path: path.clone() });
@@ -315,6 +319,8 @@ impl Change<'_> {
         let RemovedFolder { target, handle, tree, permit } = removed;
         let files = self.named_files(removed);
         let mut recorded = self.record_removals(removed, &files)?;
+        let folders = ChangedFolder::all_of(handle, (target.path, None), tree)?;
+        recorded.push(self.record_folders(&folders)?);
         self.note_folders(handle, (target.path, None), tree.folders());
         self.may_begin()?;
         let aside = self.temporary_name(target, ChangeKind::Remove, Some(&base), None);

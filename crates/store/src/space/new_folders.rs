@@ -3,6 +3,7 @@
 use std::io;
 
 use stile_domain::error::Refusal;
+use stile_domain::history::undo_plan::folders_above;
 use stile_domain::path::SpacePath;
 
 use crate::history::FolderBefore;
@@ -33,36 +34,61 @@ impl Change<'_> {
         made: &mut Vec<SpacePath>,
     ) -> Result<(), Refusal> {
         let io = |error: io::Error| refusal(&error, path);
-        if self.root.open_folder(folder).is_ok() {
-            return Ok(());
-        }
-        let mut above = SpacePath::root();
-        for name in folder.components() {
-            let here = above.child(name).ok_or_else(|| Refusal::not_found(path))?;
-            let parent = self.root.open_folder(&above).map_err(io)?;
-            if os::status(&parent).map_err(io)?.is_protected() {
-                return Err(Refusal::ReadOnly { path: path.clone(), is_folder: true });
-            }
-            match self.root.open_folder(&here) {
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let mode = self.mode_of_new_folder(&here);
-                    if os::make_folder(&parent, name, mode).map_err(io)? {
-                        made.push(here.clone());
-                        self.widen_folder(&here, mode).map_err(io)?;
+        let mut missing = Vec::new();
+        for above in std::iter::once(folder.clone()).chain(folders_above(folder)) {
+            match self.root.open_folder(&above) {
+                Ok(opened) => {
+                    let is_protected = os::status(&opened).map_err(io)?.is_protected();
+                    if is_protected && !missing.is_empty() {
+                        return Err(Refusal::ReadOnly { path: path.clone(), is_folder: true });
                     }
-                    os::sync(&parent).map_err(io)?;
+                    break;
                 }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => missing.push(above),
                 Err(error) => return Err(io(error)),
             }
-            above = here;
         }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        missing.reverse();
+        let mut recorded = self.record_new_folders(&missing)?;
+        let before = made.len();
+        for folder in &missing {
+            self.make_folder_at(folder, path, made)?;
+        }
+        recorded.was_made();
+        // Somebody else made these just now.
+        missing.retain(|folder| !made.get(before..).unwrap_or_default().contains(folder));
+        self.inner.forget_made_folders(self.call, &missing);
         Ok(())
     }
 
-    /// Returns the mode of a folder that is made: the one that an undo knows, or that the folder
-    /// had which a call removed or moved away last; for an undo that knows neither, one for the
-    /// owner alone.
+    /// Creates one folder, durably, unless it is there, and adds it to `made`. A refusal names
+    /// `path`.
+    pub(super) fn make_folder_at(
+        &self,
+        folder: &SpacePath,
+        path: &SpacePath,
+        made: &mut Vec<SpacePath>,
+    ) -> Result<(), Refusal> {
+        let io = |error: io::Error| refusal(&error, path);
+        let Some((above, name)) = folder.split() else { return Ok(()) };
+        let parent = self.root.open_folder(&above).map_err(io)?;
+        if os::status(&parent).map_err(io)?.is_protected() {
+            return Err(Refusal::ReadOnly { path: path.clone(), is_folder: true });
+        }
+        let mode = self.mode_of_new_folder(folder);
+        if os::make_folder(&parent, name, mode).map_err(io)? {
+            made.push(folder.clone());
+            self.widen_folder(folder, mode).map_err(io)?;
+        }
+        os::sync(&parent).map_err(io)
+    }
+
+    /// Returns the mode of a folder that is made: the one that an undo knows, or that the folder had
+    /// which a call removed or moved away last; for an undo that knows neither, one for the owner
+    /// alone.
     fn mode_of_new_folder(&self, path: &SpacePath) -> Option<u32> {
         let of_history = || self.history.as_ref().and_then(|it| it.mode_of_folder(path));
         let known = self.call.folder_mode(path).or_else(of_history);
@@ -82,6 +108,9 @@ impl Change<'_> {
         let io = |error: io::Error| refusal(&error, path);
         let folder = self.root.open_folder(path).map_err(io)?;
         let now = os::status(&folder).map_err(io)?.mode & 0o777;
+        if now == to {
+            return Ok(());
+        }
         if now != from && now != from & to {
             return Err(Refusal::StaleFolder { path: path.clone() });
         }
@@ -110,5 +139,6 @@ impl Change<'_> {
                 let _ = os::remove_folder(&parent, name);
             }
         }
+        self.inner.forget_made_folders(self.call, made);
     }
 }

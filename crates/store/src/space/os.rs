@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown,
     fgetxattr, flistxattr, flock, fremovexattr, fsetxattr, fstat, fsync, linkat, mkdirat, openat,
-    renameat, renameat_with, statat, unlinkat,
+    readlinkat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use stile_domain::facts::{FileStamp, UnixNanos};
@@ -504,6 +504,45 @@ pub(super) fn move_folder_new(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> i
         }
         done => done,
     }
+}
+
+/// Moves anything to a folder under the same name of any bytes. Fails if the name is in use there.
+pub(super) fn move_named(from: &OwnedFd, to: &OwnedFd, name: &CStr) -> io::Result<()> {
+    fault::point(fault::Call::Rename)?;
+    match renameat_with(from, name, to, name, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+        done => return Ok(done?),
+    }
+    // A file system without such a rename. Somebody may take the name just now.
+    match statat(to, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Ok(renameat(from, name, to, name)?),
+        Err(error) => Err(error.into()),
+        Ok(_) => Err(Errno::EXIST.into()),
+    }
+}
+
+/// Calls `each` with the name and kind of every entry of a folder, without `.` and `..`, whatever
+/// bytes the name is. A link comes with its target.
+pub(super) fn named_entries(
+    folder: &OwnedFd,
+    mut each: impl FnMut(&CStr, EntryKind, Option<&[u8]>),
+) -> io::Result<()> {
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        // An entry that went meanwhile is not there.
+        let Ok(stat) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let kind = from_stat(&stat).kind;
+        let target = match kind {
+            EntryKind::Symlink => readlinkat(folder, name, Vec::new()).ok(),
+            _ => None,
+        };
+        each(name, kind, target.as_deref().map(CStr::to_bytes));
+    }
+    Ok(())
 }
 
 fn record_rename(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) {

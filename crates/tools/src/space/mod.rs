@@ -39,6 +39,7 @@ pub mod file_resource;
 pub mod file_restore;
 pub mod file_search;
 pub mod folder_create;
+pub mod folder_give;
 pub mod folder_move;
 pub mod folder_remove;
 pub mod folder_set_mode;

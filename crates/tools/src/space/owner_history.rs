@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
+use stile_domain::history::past_folder::FolderNow;
 use stile_domain::history::undo_plan::{Obstacle, PathNow};
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
@@ -15,11 +16,13 @@ use stile_store::history::Call;
 use stile_store::space::Space;
 
 use super::SpaceTools;
+use super::folder_give::FolderGive;
 use super::folder_set_mode::FolderSetMode;
 use crate::tool::ToolEntry;
 
 /// What only commands of the owner call.
-const OWNER_TOOLS: &[ToolEntry<Space>] = &[ToolEntry::new::<FolderSetMode>()];
+const OWNER_TOOLS: &[ToolEntry<Space>] =
+    &[ToolEntry::new::<FolderGive>(), ToolEntry::new::<FolderSetMode>()];
 
 impl SpaceTools {
     /// Offers the tools for the owner's commands: those of the history too, which see all changes.
@@ -55,6 +58,18 @@ impl SpaceTools {
         path: &SpacePath,
     ) -> Result<Option<u32>, Refusal> {
         self.space.folder_mode(principal.gate().permit::<Read>(path)?).await
+    }
+
+    /// Returns what is in a folder; `None` if there is no folder.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if the whole space cannot be used.
+    pub async fn folder_now(
+        &self,
+        principal: &Principal,
+        path: &SpacePath,
+    ) -> Result<Option<FolderNow>, Refusal> {
+        self.space.folder_now(principal.gate().permit::<Read>(path)?).await
     }
 
     /// Returns what is at a path.

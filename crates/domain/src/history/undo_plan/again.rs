@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::hash::ContentHash;
 
 use super::{
-    ChangeNumber, LeftReason, PastChange, PastChangeKind, PathNow, Planned, Planner, SpacePath,
-    UndoFacts, UndoPlan, UndoStep, folders_above, planned,
+    ChangeNumber, LeftReason, PastChange, PathNow, Planned, Planner, SpacePath, UndoFacts,
+    UndoPlan, UndoStep, folders_above, planned,
 };
 
 /// Plans the undo of `changes`. `undone` are the changes that undos made after the first of them.
@@ -66,7 +66,7 @@ fn leave_out_what_is_taken_back(
 struct TakenBack<'u> {
     /// The undos that changed a file where it is, by its path, in the order of their numbers.
     in_place: BTreeMap<&'u SpacePath, Vec<&'u PastChange>>,
-    /// The undos that moved a file, by the move that each took back.
+    /// The undos that moved a file or changed a folder, by the change that each took back.
     moves: BTreeMap<ChangeNumber, Vec<ChangeNumber>>,
 }
 
@@ -75,7 +75,7 @@ impl<'u> TakenBack<'u> {
         let mut taken_back = Self::default();
         for undo in undone {
             match (undo.kind, undo.takes_back) {
-                (PastChangeKind::Moved, Some(first)) => {
+                (kind, Some(first)) if kind.is_move() || kind.is_of_folder() => {
                     taken_back.moves.entry(first).or_default().push(undo.number);
                 }
                 _ => taken_back.in_place.entry(&undo.path).or_default().push(undo),
@@ -86,6 +86,7 @@ impl<'u> TakenBack<'u> {
 
     fn has(&self, change: &PastChange) -> bool {
         match change.kind {
+            kind if kind.is_of_folder() => self.has_move(change.number),
             PastChangeKind::Moved => {
                 let to = change.to.as_ref().unwrap_or(&change.path);
                 self.has_move(change.number) || self.has_in_place(to, change.number)
@@ -137,7 +138,7 @@ pub fn undos_of(changes: &[PastChange], undone: &[PastChange]) -> Vec<PastChange
 /// Returns the paths of a change, each with the version that it had after the change.
 fn places_after(change: &PastChange) -> Vec<(SpacePath, Option<ContentHash>)> {
     match (&change.to, change.kind) {
-        (Some(to), PastChangeKind::Moved) => {
+        (Some(to), kind) if kind.is_move() => {
             vec![(change.path.clone(), None), (to.clone(), change.after)]
         }
         _ => vec![(change.path.clone(), change.after)],
@@ -233,12 +234,12 @@ fn choose_by_plan(
         return (Choice::Changes, short_steps);
     }
     let (short_foreign, short_left) = (foreign(&short.plan), short.plan.left.len());
-    let short_ends = ends(&short);
+    let short_ends = (ends(&short), short.known.ends());
     let whole = planned(&group.all(), facts);
     if foreign(&whole.plan) > short_foreign {
         return (Choice::Changes, short_steps);
     }
-    let whole_ends = ends(&whole);
+    let (whole_ends, whole_folders) = (ends(&whole), whole.known.ends());
     let is_now = |path: &&SpacePath| {
         let now = whole.files.get(path).map(|file| file.at_first);
         let version = match now {
@@ -247,7 +248,7 @@ fn choose_by_plan(
         };
         whole_ends.get(*path).copied() == version
     };
-    if whole.files.keys().all(|path| is_now(&path)) {
+    if whole_folders.is_empty() && whole.files.keys().all(|path| is_now(&path)) {
         let Planner { plan, files, .. } = whole;
         let mut is_other = |(path, file): (&SpacePath, &Planned)| {
             let first = file.made.and(file.first).filter(|first| open.contains(first));
@@ -258,7 +259,7 @@ fn choose_by_plan(
             false => (Choice::Nothing(plan), Vec::new()),
         };
     }
-    let is_same = whole.plan.left.len() == short_left && whole_ends == short_ends;
+    let is_same = whole.plan.left.len() == short_left && (whole_ends, whole_folders) == short_ends;
     match is_same {
         true => (Choice::Changes, short_steps),
         false => (Choice::All, whole.plan.steps),

@@ -9,6 +9,7 @@ use super::again::{undo_plan_again, undos_of};
 use super::*;
 use crate::records::instant::Instant;
 
+mod folders;
 mod rest;
 
 type Disk = BTreeMap<SpacePath, ContentHash>;
@@ -237,7 +238,9 @@ impl Recorded {
                 UndoStep::RemoveFolder { path } => {
                     assert!(self.remove_folder(path), "{step:?} of {plan:#?}");
                 }
-                UndoStep::SetFolderMode { .. } => panic!("{step:?} of {plan:#?}"),
+                UndoStep::SetFolderMode { .. }
+                | UndoStep::GiveFolder { .. }
+                | UndoStep::UnmakeFolder { .. } => panic!("{step:?} of {plan:#?}"),
             }
         }
         self.takes_back = None;
@@ -419,6 +422,7 @@ fn a_file_that_was_created_and_moved_goes_back_and_is_removed() {
             UndoStep::MoveBack { .. } => "move back",
             UndoStep::RemoveFolder { .. } => "remove folder",
             UndoStep::SetFolderMode { .. } => "set mode",
+            UndoStep::GiveFolder { .. } | UndoStep::UnmakeFolder { .. } => "folder",
         })
         .collect();
     assert_eq!(kinds, ["restore", "move back", "remove"]);
@@ -478,6 +482,8 @@ fn shown(plan: &UndoPlan) -> (Vec<String>, Vec<String>) {
         UndoStep::MoveBack { path, to, .. } => format!("move {path} to {to}"),
         UndoStep::RemoveFolder { path } => format!("remove folder {path}"),
         UndoStep::SetFolderMode { path, to, .. } => format!("set mode of {path} to {to:o}"),
+        UndoStep::GiveFolder { path, .. } => format!("give folder {path}"),
+        UndoStep::UnmakeFolder { path, .. } => format!("unmake folder {path}"),
     };
     let left = |left: &LeftChange| format!("{}: {:?}", left.path, left.why);
     (plan.steps.iter().map(step).collect(), plan.left.iter().map(left).collect())
@@ -663,35 +669,6 @@ fn a_file_whose_content_an_undo_took_for_a_created_one_is_named_and_comes_back_l
     world.obstacles.clear();
     assert_eq!(world.undo_again(&changes, undone).left, []);
     assert_eq!(world.disk, first);
-}
-
-#[test]
-fn only_folders_that_certainly_came_with_a_moved_folder_are_named() {
-    let named = |tool: &str, moves: &[(&str, &str)]| -> Vec<String> {
-        let changes: Vec<PastChange> = (1..)
-            .zip(moves)
-            .map(|(number, (from, to))| PastChange {
-                number: ChangeNumber(number),
-                call: ChangeNumber(1),
-                at: Instant(0),
-                kind: PastChangeKind::Moved,
-                path: path(from),
-                to: Some(path(to)),
-                before: Some(hash(1)),
-                size_before: 1,
-                after: Some(hash(1)),
-                author: Author { tool: tool.to_owned(), ..Author::default() },
-                takes_back: None,
-            })
-            .collect();
-        moved_folders(&changes).iter().map(ToString::to_string).collect()
-    };
-    let renamed = [("/old/a.md", "/new/a.md"), ("/old/deep/b.md", "/new/deep/b.md")];
-    assert_eq!(named("folder.move", &renamed), ["/new/deep", "/new"]);
-    assert_eq!(named("file.move", &renamed), Vec::<String>::new());
-    // The folder kept its name, so its new parent may have been there before.
-    assert_eq!(named("folder.move", &[("/a/x/f", "/b/x/f")]), ["/b/x"]);
-    assert_eq!(named("folder.move", &[("/x/y/f", "/y/f")]), ["/y"]);
 }
 
 /// A world in which two agents work on the same files, and whose owner takes back the work of the

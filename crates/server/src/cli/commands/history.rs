@@ -62,20 +62,11 @@ pub(super) fn list(
             cell(change.author.client.as_deref()),
             cell(Some(&change.author.subject)),
             cell(Some(&change.author.tool)),
-            what(change),
+            change.in_words(),
         ]
     });
     output.write_all(table(colours, headings, rows).as_bytes())?;
     Ok(())
-}
-
-/// Says in words what a change did.
-fn what(change: &PastChange) -> String {
-    let path = &change.path;
-    match &change.to {
-        Some(to) => format!("moved {path} to {to}"),
-        None => format!("{} {path}", change.kind.word()),
-    }
 }
 
 fn to_json(change: &PastChange) -> Value {

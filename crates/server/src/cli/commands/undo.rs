@@ -53,10 +53,6 @@ pub(super) fn run(
         writeln!(output, "Nothing is to be done.")?;
         return refuse(&planned.shortfalls(), Tense::Planned);
     }
-    for folder in &planned.folders {
-        let (verb, folder) = (colours.paint("remove", Meaning::Good), shown(folder.as_str()));
-        writeln!(output, "{verb}     {folder}, if it is empty by then")?;
-    }
     if !matches.get_flag("yes") {
         writeln!(output, "Nothing was changed. Add --yes to do this.")?;
         return refuse(&planned.shortfalls(), Tense::Planned);
@@ -221,6 +217,22 @@ fn write_plan(plan: &UndoPlan, output: &mut dyn Write, colours: Colours) -> Resu
             UndoStep::RemoveFolder { path } => {
                 writeln!(output, "{}     {}, which this undo made", good("remove"), shown(path))?;
             }
+            UndoStep::GiveFolder { path, from: None, .. } => {
+                writeln!(output, "{} {}, a folder", good("bring back"), shown(path))?;
+            }
+            UndoStep::GiveFolder { path, from: Some(from), rest, .. } => {
+                let (verb, path, from) = (good("bring back"), shown(path), shown(from));
+                match rest.len() {
+                    0 => writeln!(output, "{verb} {path}, a folder that is {from} now")?,
+                    held => writeln!(
+                        output,
+                        "{verb} {path}, a folder that is {from} now, with {held} beside its files"
+                    )?,
+                }
+            }
+            UndoStep::UnmakeFolder { path, .. } => {
+                writeln!(output, "{}     {}, a folder that was made", good("remove"), shown(path))?;
+            }
             UndoStep::SetFolderMode { path, from, to } => {
                 let (verb, path) = (good("set mode"), shown(path));
                 writeln!(output, "{verb}   of {path} to {to:03o}, which is {from:03o} now")?;
@@ -244,7 +256,12 @@ fn plan_json(planned: &PlannedUndo) -> Value {
         UndoStep::MoveBack { path, to, .. } => {
             json!({ "step": "move_back", "path": path, "to": to })
         }
-        UndoStep::RemoveFolder { path } => json!({ "step": "remove_folder", "path": path }),
+        UndoStep::RemoveFolder { path } | UndoStep::UnmakeFolder { path, .. } => {
+            json!({ "step": "remove_folder", "path": path })
+        }
+        UndoStep::GiveFolder { path, from, rest, .. } => {
+            json!({ "step": "make_folder", "path": path, "from": from, "with": rest.len() })
+        }
         UndoStep::SetFolderMode { path, from, to } => {
             let [from, to] = [from, to].map(|mode| format!("{mode:03o}"));
             json!({ "step": "set_folder_mode", "path": path, "from": from, "to": to })
@@ -263,7 +280,6 @@ fn plan_json(planned: &PlannedUndo) -> Value {
     });
     json!({
         "steps": Value::from_iter(steps),
-        "folders_removed_if_empty": planned.folders,
         "left": Value::from_iter(left),
         "unrecorded": Value::from_iter(unrecorded),
         "not_kept": planned.lacking,

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use stile_domain::history::past_change::PastChangeKind;
-use stile_domain::permit::{EditTree, ReadTree};
+use stile_domain::history::past_change::{PastChange, PastChangeKind};
+use stile_domain::permit::{Edit, EditTree, ReadTree};
 
+use super::super::folder_rest::{self, GivenFolder};
 use super::history::Kept;
 use super::moves::{EINVAL, WithoutFlags};
 use super::*;
@@ -306,9 +307,13 @@ fn the_files_of_a_folder_that_moves_are_recorded_as_changes_of_one_call() {
     let rig = Kept::new();
     plant(&rig.rig, FILES);
     moved(&rig.rig, ALL, ["/old", "/new"], tree_hash(&rig.rig, "/old")).unwrap();
-    let changes = rig.changes();
+    let (folders, changes) = by_kind(rig.changes());
     let call = changes[0].call;
     assert!(changes.iter().all(|change| change.kind == PastChangeKind::Moved));
+    // The folder comes last, so that an undo begins with it.
+    let told: Vec<_> = folders.iter().map(PastChange::in_words).collect();
+    assert_eq!(told, ["moved folder /old to /new", "moved folder /old/deep to /new/deep"]);
+    assert!(folders.iter().all(|it| it.call == call && it.number > changes[0].number));
     assert!(changes.iter().all(|change| change.call == call && change.before == change.after));
     let mut moves: Vec<_> = changes
         .iter()
@@ -323,7 +328,88 @@ fn the_files_of_a_folder_that_moves_are_recorded_as_changes_of_one_call() {
         code(moved(&rig.rig, ALL, ["/new", "/other.md"], tree_hash(&rig.rig, "/new"))),
         "already_exists"
     );
-    assert_eq!(rig.changes().len(), 4);
+    assert_eq!(rig.changes().len(), 6);
+}
+
+/// Parts the changes of folders from those of files.
+fn by_kind(changes: Vec<PastChange>) -> (Vec<PastChange>, Vec<PastChange>) {
+    changes.into_iter().partition(|change| change.kind.is_of_folder())
+}
+
+#[test]
+fn a_change_of_a_folder_knows_its_mode_and_what_it_held_beside_files() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let rig = Kept::new();
+    plant(&rig.rig, FILES);
+    symlink("nowhere", rig.rig.file("old/link")).unwrap();
+    let latin = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    fs::write(rig.rig.file("old").join(latin), "").unwrap();
+    fs::create_dir(rig.rig.file("old/back\\slash")).unwrap();
+    fs::set_permissions(rig.rig.file("old"), fs::Permissions::from_mode(0o1750)).unwrap();
+    moved(&rig.rig, ALL, ["/old", "/new"], tree_hash(&rig.rig, "/old")).unwrap();
+    let (folders, _) = by_kind(rig.changes());
+    let known = rig.history.past_folders(&folders).unwrap();
+    let folder = &known[&folders[0].number];
+    assert_eq!(folder.mode, 0o1750);
+    assert_eq!(folder.rest.keys().collect::<Vec<_>>(), ["back\\slash", "caf%E9", "link"]);
+    assert!(known[&folders[1].number].rest.is_empty());
+}
+
+#[test]
+fn empty_folders_are_recorded_when_they_are_made_and_when_they_go() {
+    let rig = Kept::new();
+    let mut made = Vec::new();
+    rig.rig.inner().change(|change| change.create_folder(&path("/x/y"), &mut made)).unwrap();
+    removed(&rig.rig, "/x/y", None).unwrap();
+    removed(&rig.rig, "/x", Some(tree_hash(&rig.rig, "/x"))).unwrap();
+    let told =
+        |rig: &Kept| rig.changes().iter().rev().map(PastChange::in_words).collect::<Vec<_>>();
+    let expected =
+        ["created folder /x", "created folder /x/y", "removed folder /x/y", "removed folder /x"];
+    assert_eq!(told(&rig), expected);
+    // What a refused call made in between leaves no record.
+    rig.rig.put("taken", "x");
+    let wrong = hash("wrong");
+    let refused = rig.rig.inner().change(|change| {
+        change.move_file(&path("/taken"), wrong, &path("/z/taken"), &mut Vec::new())
+    });
+    assert_eq!(code(refused), "stale");
+    assert!(!rig.rig.file("z").exists());
+    assert_eq!(told(&rig), expected);
+}
+
+#[test]
+fn a_folder_is_given_back_with_what_has_no_path_or_as_far_as_a_fault_lets_it() {
+    for after in 0..60 {
+        let rig = planted();
+        symlink("one", rig.file("old/link")).unwrap();
+        rig.put("old/back\\slash", "b");
+        let permit = |name: &str| principal(ALL).gate().permit::<Edit>(&path(name)).unwrap();
+        let now = rig.inner().root.open_folder(&path("/old")).unwrap();
+        let rest = folder_rest::contents(&now, &path("/old")).unwrap().rest;
+        assert_eq!(rest.len(), 2);
+        let (folder, from) = (permit("/back"), permit("/old"));
+        let given = GivenFolder { mode: 0o711, rest };
+        fault::arm(after, 5);
+        let mut made = Vec::new();
+        let done = rig.inner().change(|change| {
+            change.give_folder((folder.path(), Some(from.path())), &given, &mut made)
+        });
+        let is_pending = fault::disarm();
+        // Each is in one place, whatever happens.
+        for name in ["link", "back\\slash"] {
+            let places =
+                ["old", "back"].map(|at| rig.file(at).join(name).symlink_metadata().is_ok());
+            assert_ne!(places[0], places[1], "{after} {name}: {done:?}");
+            assert!(done.is_err() || places[1], "{after} {name}: {done:?}");
+        }
+        if is_pending {
+            let mode = rig.file("back").metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o7777, 0o711);
+            return;
+        }
+    }
+    panic!("giving a folder back makes fewer calls");
 }
 
 #[test]
@@ -342,8 +428,8 @@ fn a_folder_is_removed_with_its_files_only_after_the_history_has_all_of_them() {
     assert_eq!(rig.changes().len(), 0);
     removed(&rig.rig, "/old", Some(base)).unwrap();
     assert_eq!(tree(&rig.rig), BTreeMap::from([("other.md".to_owned(), "o".to_owned())]));
-    let changes = rig.changes();
-    assert_eq!(changes.len(), 4);
+    let (folders, changes) = by_kind(rig.changes());
+    assert_eq!((folders.len(), changes.len()), (2, 4));
     let call = changes[0].call;
     for change in &changes {
         assert_eq!((change.kind, change.call), (PastChangeKind::Removed, call));

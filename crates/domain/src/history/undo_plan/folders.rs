@@ -1,0 +1,317 @@
+//! Takes changes of folders back.
+//!
+//! A folder has no versions. What the plan knows of each folder is whether it is there after the
+//! steps so far, and what it holds beside files and folders. Going back through a change that made
+//! a folder, or that moved one to its place, the folder is one that is to go: once it is in the way
+//! of a file, or at the end, if nothing is left in it. Going back through a change that removed or
+//! moved a folder, a step makes the folder again, and gives it what it held beside files and
+//! folders. Those have changes of their own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::past_folder::{FolderNow, FolderRest, PastFolder};
+use super::{
+    ChangeNumber, LeftReason, PastChange, PastChangeKind, PathNow, Planner, SpacePath, UndoStep,
+    below,
+};
+
+/// What the plan knows of folders.
+#[derive(Default)]
+pub(super) struct KnownFolders {
+    /// What was in the folders before the first step; `None` for no folder.
+    at_first: BTreeMap<SpacePath, Option<FolderNow>>,
+    /// What is in the folders beside files and folders after the steps so far.
+    now: BTreeMap<SpacePath, Option<FolderRest>>,
+    /// The modes of folders after the steps so far, as far as they are known.
+    modes: BTreeMap<SpacePath, u32>,
+    /// The changes that made those folders which are to go.
+    made: BTreeMap<SpacePath, ChangeNumber>,
+}
+
+impl KnownFolders {
+    /// Whether a folder is at a path after the steps so far; `None` if no step tells.
+    pub(super) fn has(&self, path: &SpacePath) -> Option<bool> {
+        self.now.get(path).map(Option::is_some)
+    }
+
+    /// Notes that a step makes a folder for a file in it.
+    pub(super) fn make(&mut self, path: &SpacePath) {
+        if let Some(now) = self.now.get_mut(path) {
+            *now = Some(FolderRest::new());
+        }
+    }
+
+    /// Returns the folders that the steps change, as they are after all steps: what they hold
+    /// beside files and folders, and their modes.
+    pub(super) fn ends(&self) -> BTreeMap<SpacePath, Option<(FolderRest, Option<u32>)>> {
+        let mut ends = BTreeMap::new();
+        for (path, now) in &self.now {
+            let first = self.at_first.get(path).and_then(Option::as_ref);
+            let mode = self.modes.get(path).copied();
+            let is_same = match (first, now) {
+                (Some(first), Some(now)) => {
+                    first.rest == *now && mode.is_none_or(|mode| mode == first.mode)
+                }
+                (first, now) => first.is_none() && now.is_none(),
+            };
+            if !is_same {
+                ends.insert(path.clone(), now.clone().map(|rest| (rest, mode)));
+            }
+        }
+        ends
+    }
+}
+
+impl Planner<'_> {
+    /// Takes a change of a folder back.
+    pub(super) fn take_back_folder(&mut self, change: &PastChange) {
+        match (change.kind, &change.to) {
+            (PastChangeKind::FolderMoved | PastChangeKind::FolderMerged, Some(to)) => {
+                self.move_folder_back(change, to)
+            }
+            (PastChangeKind::FolderRemoved, _) => self.give_folder_back(change),
+            _ => self.let_folder_go(&change.path, change.number),
+        }
+    }
+
+    /// Returns what a folder holds beside files and folders after the steps so far; `None` if there
+    /// is no folder.
+    fn folder(&mut self, path: &SpacePath) -> Option<FolderRest> {
+        match self.known.now.get(path) {
+            Some(now) => now.clone(),
+            None if self.folders.contains(path) => Some(FolderRest::new()),
+            None => self.folder_at_first(path).map(|folder| folder.rest),
+        }
+    }
+
+    fn folder_at_first(&mut self, path: &SpacePath) -> Option<FolderNow> {
+        if let Some(known) = self.known.at_first.get(path) {
+            return known.clone();
+        }
+        let found = self.facts.folder(path);
+        if let Some(found) = &found {
+            self.known.modes.entry(path.clone()).or_insert(found.mode);
+        }
+        self.known.at_first.insert(path.clone(), found.clone());
+        found
+    }
+
+    /// Lets a folder go that was not there before a change, once nothing is in it.
+    fn let_folder_go(&mut self, path: &SpacePath, number: ChangeNumber) {
+        if let Some(rest) = self.folder(path) {
+            self.let_folder_with_go(path, rest, number);
+        }
+    }
+
+    fn let_folder_with_go(&mut self, path: &SpacePath, rest: FolderRest, number: ChangeNumber) {
+        self.folder_at_first(path);
+        self.known.now.insert(path.clone(), Some(rest));
+        self.known.made.insert(path.clone(), number);
+        self.folders.insert(path.clone());
+    }
+
+    /// Keeps a folder that was there before a change.
+    fn keep_folder(&mut self, path: &SpacePath) {
+        self.folders.remove(path);
+        self.known.made.remove(path);
+    }
+
+    fn give_folder_back(&mut self, change: &PastChange) {
+        let (path, number) = (&change.path, change.number);
+        let PastFolder { mode, .. } = self.facts.folder_before(number);
+        self.clear_other_folder(path, mode);
+        if self.folder(path).is_none() {
+            if let Some((place, why)) = self.bar_to_folder(path, number) {
+                return self.leave_at((path, place.as_ref()), number, why);
+            }
+            self.add_given(path, (None, FolderRest::new()), mode, number);
+        }
+        self.keep_folder(path);
+    }
+
+    fn move_folder_back(&mut self, change: &PastChange, to: &SpacePath) {
+        let (from, number) = (&change.path, change.number);
+        let PastFolder { mode, rest } = self.facts.folder_before(number);
+        if change.kind == PastChangeKind::FolderMoved && self.folder(to).is_some() {
+            self.clear_other_folder(from, mode);
+        }
+        let (there, here) = (self.folder(to), self.folder(from));
+        let given = here.clone().unwrap_or_default();
+        let (mut moving, mut is_taken, mut is_lost) = (FolderRest::new(), false, false);
+        for (name, kind) in rest {
+            let is_there = there.as_ref().is_some_and(|it| it.get(&name) == Some(&kind));
+            if given.get(&name) == Some(&kind) {
+            } else if !is_there {
+                is_lost = true;
+            } else if given.contains_key(&name) || self.has_name(from, &name) {
+                is_taken = true;
+            } else {
+                moving.insert(name, kind);
+            }
+        }
+        let Some(mut there) = there else {
+            match here {
+                Some(_) if is_lost => self.leave(number, to, LeftReason::GoneSince),
+                Some(_) => self.keep_folder(from),
+                None => self.leave(number, to, LeftReason::GoneSince),
+            }
+            return;
+        };
+        if here.is_none() || !moving.is_empty() {
+            if here.is_none()
+                && let Some((_, why)) = self.bar_to_folder(from, number)
+            {
+                return self.leave_at((to, Some(from)), number, why);
+            }
+            there.retain(|name, _| !moving.contains_key(name));
+            let now_given = given.into_iter().chain(moving.clone()).collect();
+            self.add_given(from, (Some(to), moving), mode, number);
+            self.known.now.insert(from.clone(), Some(now_given));
+        }
+        self.keep_folder(from);
+        self.let_folder_with_go(to, there, number);
+        if change.kind == PastChangeKind::FolderMerged {
+            // The other folder was there before.
+            self.keep_folder(to);
+        }
+        if is_taken {
+            self.leave_at((to, Some(from)), number, LeftReason::PathTaken);
+        }
+        if is_lost {
+            self.leave(number, to, LeftReason::LacksParts);
+        }
+    }
+
+    /// Removes another folder that took the place of one, if it has another mode and nothing is left
+    /// in it. The first one is made again then.
+    fn clear_other_folder(&mut self, path: &SpacePath, mode: u32) {
+        let is_other = self.folders.contains(path)
+            && self.known.modes.get(path).is_some_and(|now| *now != mode);
+        if is_other {
+            self.remove_folder(path);
+        }
+    }
+
+    /// Adds the step that makes a folder again, with what is moved into it from another one.
+    fn add_given(
+        &mut self,
+        path: &SpacePath,
+        (from, rest): (Option<&SpacePath>, FolderRest),
+        mode: u32,
+        before: ChangeNumber,
+    ) {
+        self.folder_at_first(path);
+        self.make_folders(path);
+        self.known.now.insert(path.clone(), Some(FolderRest::new()));
+        self.known.modes.entry(path.clone()).or_insert(mode);
+        let from = from.cloned();
+        self.plan.steps.push(UndoStep::GiveFolder { path: path.clone(), mode, from, rest, before });
+    }
+
+    /// Returns what keeps a folder from a path, and the path if it is to be named.
+    fn bar_to_folder(
+        &mut self,
+        path: &SpacePath,
+        number: ChangeNumber,
+    ) -> Option<(Option<SpacePath>, LeftReason)> {
+        let file = self.file(path, number);
+        if file.made.is_some() && file.wanted.is_none() {
+            self.settle(path);
+        }
+        if self.file(path, number).made.is_some() {
+            return Some((Some(path.clone()), LeftReason::PathTaken));
+        }
+        self.obstacle(path).map(|obstacle| (None, LeftReason::Blocked(obstacle)))
+    }
+
+    /// Whether a file or a folder has a name in a folder after the steps so far.
+    fn has_name(&mut self, folder: &SpacePath, name: &str) -> bool {
+        let Some(path) = folder.child(name) else { return false };
+        if self.known.has(&path) == Some(true) {
+            return true;
+        }
+        if let Some(file) = self.files.get(&path).filter(|file| is_of_file(file.at_first)) {
+            return file.made.is_some();
+        }
+        let was_there = self.folder_at_first(folder).is_some_and(|it| it.names.contains(name));
+        self.known.has(&path).unwrap_or(was_there)
+    }
+
+    /// Returns the names that keep a folder from going after the steps so far.
+    fn held_in(&mut self, folder: &SpacePath) -> BTreeSet<String> {
+        let name_in = |path: &SpacePath| {
+            let depth = folder.components().count();
+            path.components().nth(depth).unwrap_or_default().to_owned()
+        };
+        let files = below(&self.files, folder).filter(|(_, file)| file.made.is_some());
+        let mut held: BTreeSet<String> = files.map(|(path, _)| name_in(path)).collect();
+        let folders = below(&self.known.now, folder).filter(|(_, now)| now.is_some());
+        held.extend(folders.map(|(path, _)| name_in(path)));
+        let Some(Some(rest)) = self.known.now.get(folder).cloned() else { return held };
+        held.extend(rest.into_keys());
+        let names = self.folder_at_first(folder).map(|first| first.names).unwrap_or_default();
+        for name in names {
+            if self.has_name(folder, &name) {
+                held.insert(name);
+            }
+        }
+        held
+    }
+
+    /// Whether nothing would be left in a folder that is in the way, once the folders in it that
+    /// are to go and the files that are not wanted are gone.
+    pub(super) fn can_be_emptied(&mut self, folder: &SpacePath) -> bool {
+        let going = self.folders.iter().filter(|inner| folder.covers(inner));
+        let going: Vec<SpacePath> = going.cloned().collect();
+        going.iter().all(|inner| {
+            self.held_in(inner).into_iter().all(|name| {
+                let Some(path) = inner.child(&name) else { return false };
+                let file = self.files.get(&path);
+                let is_unwanted = file.is_some_and(|it| it.made.is_some() && it.wanted.is_none());
+                is_unwanted || self.folders.contains(&path)
+            })
+        })
+    }
+
+    /// Adds the step that removes an empty folder.
+    pub(super) fn add_removal(&mut self, path: SpacePath) {
+        self.known.now.insert(path.clone(), None);
+        self.known.modes.remove(&path);
+        self.plan.steps.push(match self.known.made.remove(&path) {
+            Some(before) => UndoStep::UnmakeFolder { path, before },
+            None => UndoStep::RemoveFolder { path },
+        });
+    }
+
+    /// Adds the steps that remove the empty ones of the folders that are to go. Leaves those which
+    /// a change made and that hold something.
+    pub(super) fn remove_empty_folders(&mut self) {
+        let mut staying = BTreeSet::new();
+        // A folder comes before those in it.
+        while let Some(folder) = self.folders.pop_last() {
+            let held = self.held_in(&folder);
+            let Some(first) = held.first() else {
+                self.add_removal(folder);
+                continue;
+            };
+            let Some(number) = self.known.made.remove(&folder) else { continue };
+            // What stays in a folder that is named already needs no other name.
+            let is_named = |name: &String| {
+                folder.child(name).is_some_and(|path| {
+                    staying.contains(&path) || self.plan.left.iter().any(|it| it.path == path)
+                })
+            };
+            if !held.iter().all(is_named) {
+                let why = LeftReason::Holds { others: held.len() - 1 };
+                let named = folder.child(first).unwrap_or_else(|| folder.clone());
+                self.leave_at((&folder, Some(&named)), number, why);
+            }
+            staying.insert(folder);
+        }
+    }
+}
+
+/// Whether a file or nothing was at a path at first.
+fn is_of_file(at_first: PathNow) -> bool {
+    matches!(at_first, PathNow::File(_) | PathNow::Nothing)
+}
