@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stile_domain::records::row::ParsedRow;
-use stile_domain::records::table::column::ColumnReading;
+use stile_domain::records::table::column::{AmountReading, ColumnReading};
 use stile_domain::records::table::{written_date, written_number};
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::records::{declaration, identifiers};
@@ -203,22 +203,30 @@ fn row(
     }
     let mut fields = RecordFields::new();
     let readings = columns.iter().copied().chain(std::iter::repeat(ColumnReading::AsWritten));
+    let nth = |column: usize| cells.texts().nth(column).and_then(Result::ok);
     for ((name, text), reading) in names.iter().zip(cells.texts()).zip(readings) {
         let text = text?;
         if !text.is_empty() {
-            fields.push((name.clone(), cell(text, reading)));
+            let side = match reading {
+                ColumnReading::Amount(amount) => amount.side.and_then(nth),
+                _ => None,
+            };
+            fields.push((name.clone(), cell(text, reading, side)));
         }
     }
     Ok(ParsedRow { fields, replaced: 0 })
 }
 
-/// Returns the value of a cell that is not empty.
-fn cell(text: &str, reading: ColumnReading) -> FieldValue {
+/// Returns the value of a cell that is not empty. `side` is the cell that says on which side of the
+/// account it is.
+fn cell(text: &str, reading: ColumnReading, side: Option<&str>) -> FieldValue {
+    let number = |json: String| FieldValue::Number(json.into());
     let read = match reading {
         ColumnReading::AsWritten => None,
         ColumnReading::Number(mark) => {
-            written_number::to_json(text, mark).map(|json| FieldValue::Number(json.into()))
+            AmountReading { mark, currency: None, side: None }.to_json(text, None).map(number)
         }
+        ColumnReading::Amount(amount) => amount.to_json(text, side).map(number),
         ColumnReading::Date(order) => written_date::to_rfc3339(text, order).map(FieldValue::Text),
         ColumnReading::CompactDate => written_date::compact_to_rfc3339(text).map(FieldValue::Text),
     };

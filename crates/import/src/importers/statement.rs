@@ -91,6 +91,7 @@ pub struct Transaction {
     /// The bank's own number of the transaction. Banks promise that an account has it once.
     pub number: Option<String>,
     /// The day on which it was booked, as RFC 3339 writes a date.
+    /// What cannot be read stays as it is written.
     pub date: Option<String>,
     /// The amount as a JSON number; negative for what the owner of the account pays.
     pub amount: String,
@@ -113,9 +114,10 @@ pub struct Transaction {
 /// A transaction with the line where it begins, or why it cannot be used.
 pub type ReadTransaction = (u64, Result<Transaction, UnusableRow>);
 
-/// Returns the day with which a text such as `20260105120000[-5:EST]` begins.
+/// Returns the day with which a text such as `20260105120000[-5:EST]` begins, or the text if it
+/// begins with none.
 fn day(text: &str) -> Option<String> {
-    compact_time::date(text.trim()).map(|(date, _)| date)
+    compact_time::or_as_written(compact_time::date(text.trim()).map(|(date, _)| date), text)
 }
 
 fn open(
@@ -205,7 +207,20 @@ mod tests {
     use super::*;
     use crate::charset::decode_text;
     use crate::importers::{IMPORTERS, recognise};
+    use crate::input::ImportInput;
+    use crate::report::BadRowPolicy;
     use crate::rig::rig;
+
+    #[test]
+    fn a_date_that_cannot_be_read_is_kept_and_counted() {
+        let rig = rig();
+        let bad = OFX_FILE.replacen("20260105", "2026XX03", 1);
+        let path = rig.write("bad.ofx", bad);
+        let input = ImportInput::whole(path, &OFX);
+        let report = rig.import(&[input], &[], BadRowPolicy::Skip, |_| ()).unwrap();
+        let misfit = &report.misfits["date"];
+        assert_eq!((misfit.rows, misfit.example.as_str()), (1, "2026XX03"));
+    }
 
     const OFX_FILE: &str = "OFXHEADER:100\nDATA:OFXSGML\n\n<OFX><CURDEF>EUR<BANKACCTFROM>\
         <ACCTID>1</BANKACCTFROM><BANKTRANLIST>\

@@ -26,8 +26,12 @@ const MAX_LINE: usize = 300;
 /// The most fields of a row that a preview shows.
 const MAX_FIELDS: usize = 40;
 /// How dates can be spelled, and numbers: the value of the form and its words.
-const DATES: [(&str, &str); 3] =
-    [("", "as the file shows"), ("day-first", "the day first"), ("month-first", "the month first")];
+const DATES: [(&str, &str); 4] = [
+    ("", "as the file shows"),
+    ("day-first", "the day first"),
+    ("month-first", "the month first"),
+    ("year-first", "the year first"),
+];
 const DECIMALS: [(&str, &str); 3] =
     [("", "as the file shows"), ("point", "a point, as in 1.50"), ("comma", "a comma, as in 1,50")];
 

@@ -17,7 +17,7 @@ fn decoded(text: impl AsRef<[u8]>, size: usize) -> Vec<DecodedRow> {
 }
 
 fn as_written(text: &str) -> FieldValue {
-    cell(text, ColumnReading::AsWritten)
+    cell(text, ColumnReading::AsWritten, None)
 }
 
 #[test]

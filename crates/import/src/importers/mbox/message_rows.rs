@@ -40,6 +40,33 @@ pub(in crate::importers) fn message_row(
     }
 }
 
+/// Returns whether a file begins with header fields, one of which only mail has, or which together
+/// only mail has.
+pub(in crate::importers) fn is_beginning_of_mail(beginning: &[u8]) -> bool {
+    const OF_MAIL: [&[u8]; 5] =
+        [b"received", b"return-path", b"delivered-to", b"message-id", b"mime-version"];
+    const OF_LETTERS: [&[u8]; 4] = [b"from", b"to", b"subject", b"date"];
+    let (mut is_mail, mut of_letters) = (false, 0);
+    let mut lines = beginning.split(|&byte| byte == b'\n').peekable();
+    while let Some(line) = lines.next() {
+        let is_cut_off = lines.peek().is_none();
+        if matches!(line, b"" | b"\r") || is_cut_off {
+            break;
+        }
+        if line.starts_with(b" ") || line.starts_with(b"\t") {
+            continue;
+        }
+        let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
+        if name.len() == line.len() || !name.iter().all(u8::is_ascii_graphic) {
+            return false;
+        }
+        let name = name.to_ascii_lowercase();
+        is_mail |= OF_MAIL.contains(&name.as_slice());
+        of_letters += usize::from(OF_LETTERS.contains(&name.as_slice()));
+    }
+    is_mail || of_letters >= 3
+}
+
 impl<R: BufRead> ImportRows for MailboxRows<R> {
     fn next(&mut self) -> io::Result<Option<LocatedRow>> {
         let Some(RawMessage { line, message }) = self.mailbox.next_message()? else {
