@@ -12,7 +12,7 @@ use stile_domain::records::table::written_date::DateOrder;
 use crate::importers::csv::form::{CsvForm, CsvFormError};
 use crate::importers::csv::options::CsvOptions;
 use crate::importers::wrapped_json::RowsPath;
-use crate::importers::{csv, json_array, json_text, whatsapp, wrapped_json};
+use crate::importers::{csv, json_array, json_text, statement, whatsapp, wrapped_json};
 use crate::input::ImportInput;
 use crate::report::ImportError;
 
@@ -94,6 +94,26 @@ impl ReadInputs {
                 if let Some(path) = &input.rows_path {
                     reasons.push(format!("{}: the rows are in `{path}`", input.path.display()));
                 }
+            }
+            let file = || input.path.display().to_string();
+            let currencies = statement::currencies(&input.path, input.importer)
+                .map_err(|error| ImportError::Read { file: file(), error })?;
+            if currencies.len() > 1 {
+                let list: Vec<String> = currencies.into_iter().collect();
+                reasons.push(format!(
+                    "{}: its amounts are in several currencies ({}), so add them up by `currency`",
+                    file(),
+                    list.join(", ")
+                ));
+            }
+            let reads_tables = [csv::IMPORTER.name, whatsapp::IMPORTER.name];
+            if options.csv != CsvOptions::default() && !reads_tables.contains(&input.importer.name)
+            {
+                reasons.push(format!(
+                    "{}: it is no table, so --decimal, --dates, --encoding, --skip, --header and \
+                     --delimiter change nothing",
+                    input.path.display()
+                ));
             }
             found.push(input);
         }

@@ -80,6 +80,8 @@ pub struct CsvDecoder<R> {
     form: Arc<CsvForm>,
     /// Absent until the first record was read.
     names: Option<Vec<String>>,
+    /// The cells of the header, if later records repeat it.
+    repeated: Option<Vec<String>>,
     has_ended: bool,
 }
 
@@ -94,6 +96,7 @@ impl<R: BufRead> CsvDecoder<R> {
             records: RecordReader::new(LineSource::new(reader), form.delimiter, max_row_bytes),
             form: Arc::new(form.clone()),
             names: None,
+            repeated: None,
             has_ended: false,
         }
     }
@@ -109,6 +112,13 @@ impl<R: BufRead> CsvDecoder<R> {
             return Ok(None);
         }
         if self.names.is_some() {
+            let repeats = |header: &Vec<String>| {
+                let texts = self.records.cells.texts().map(Result::unwrap_or_default);
+                texts.eq(header.iter().map(String::as_str))
+            };
+            if self.repeated.as_ref().is_some_and(repeats) {
+                return self.next_record();
+            }
             return Ok(Some((line, Ok(end))));
         }
         let names = match end {
@@ -126,6 +136,10 @@ impl<R: BufRead> CsvDecoder<R> {
                 self.names = Some(names);
                 if self.form.header == HeaderRow::Absent {
                     return Ok(Some((line, Ok(end))));
+                }
+                if self.form.repeated_headers > 0 {
+                    let texts = self.records.cells.texts().map(Result::unwrap_or_default);
+                    self.repeated = Some(texts.map(str::to_owned).collect());
                 }
                 // One cell more shows whether it is empty.
                 self.records.expect_cells(count + 1);

@@ -13,7 +13,9 @@ use stile_store::archive::Archive;
 use stile_store::files::{self, SourceReader};
 
 use super::mbox::mailbox::{MAX_MESSAGE_BYTES, RawMessageError};
-use super::mbox::{self, ArchivedMail, MailboxRows, archived, is_beginning_of_mail, message_row};
+use super::mbox::{
+    self, ArchivedMail, MailboxRows, Threads, archived, is_beginning_of_mail, message_row,
+};
 use super::unknown;
 use crate::importer::{
     Contents, ImportRows, ImportTarget, Importer, LocatedRow, Recognition, StreamDeclaration,
@@ -56,6 +58,7 @@ pub static IMPORTER: Importer = Importer {
             mailbox: None,
             consumed: 0,
             target: target.clone(),
+            threads: Threads::default(),
         }))
     },
     declaration: StreamDeclaration::Preset(&mbox::DECLARATION),
@@ -156,6 +159,7 @@ struct MailFiles {
     /// Bytes of the files before the current one.
     consumed: u64,
     target: ImportTarget,
+    threads: Threads,
 }
 
 impl ImportRows for MailFiles {
@@ -177,7 +181,7 @@ impl ImportRows for MailFiles {
             let Some(path) = self.remaining.next() else { return Ok(None) };
             let row = match self.read_where_it_is(&path) {
                 Ok(None) => continue,
-                Ok(Some(message)) => message_row(message, &self.target),
+                Ok(Some(message)) => message_row(message, (&self.target, &self.threads)),
                 // The message was removed after its file was found.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 // A file that cannot be read is one bad row. The other files are read all the same.
@@ -220,7 +224,11 @@ impl MailFiles {
         if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("emlx")) {
             length = read_length_of_emlx(&mut reader)?;
         } else if reader.fill_buf()?.starts_with(b"From ") {
-            self.mailbox = Some(MailboxRows::new(path, reader, &self.target));
+            self.mailbox = Some(MailboxRows::named(
+                path.display().to_string().into(),
+                reader,
+                (&self.target, &self.threads),
+            ));
             return Ok(None);
         }
         self.consumed += file.bytes;
@@ -375,6 +383,23 @@ mod tests {
     }
 
     #[test]
+    fn a_conversation_is_one_however_its_messages_refer_to_each_other() {
+        let rig = rig();
+        let mail = |id: u8, refers: &str| format!("{FROM}Message-ID: <m{id}@x>\n{refers}\nx\n\n");
+        let mailbox = [
+            mail(1, ""),
+            mail(2, "In-Reply-To: <m1@x>\n"),
+            mail(3, "In-Reply-To: <m2@x>\n"),
+            mail(4, "References: <m2@x>\n"),
+        ];
+        assert_eq!(import(&rig, &rig.write("all.mbox", mailbox.concat())), (4, 0, 0, 0));
+        for id in ["m1@x", "m2@x", "m3@x", "m4@x"] {
+            assert_eq!(rig.record(id)["thread"], "m1@x", "{id}");
+        }
+        assert_eq!(rig.record("m4@x")["thread_ref"]["record_id"], "m1@x");
+    }
+
+    #[test]
     fn a_file_that_is_no_message_is_one_bad_row() {
         let rig = rig();
         rig.write("mail/a.eml", MAILS[0]);
@@ -400,6 +425,7 @@ mod tests {
             mailbox: Some(MailboxRows::new(folder, reader, &target())),
             consumed: 0,
             target: target(),
+            threads: Threads::default(),
         };
         let bad = rows.next().unwrap().unwrap();
         assert_eq!(&*bad.file, folder.to_str().unwrap());

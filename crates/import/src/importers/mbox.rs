@@ -13,9 +13,11 @@ pub(super) mod archived;
 pub mod mail;
 pub mod mailbox;
 mod message_rows;
+mod threads;
 
 pub(super) use archived::ArchivedMail;
 pub(super) use message_rows::{MailboxRows, is_beginning_of_mail, message_row};
+pub(super) use threads::Threads;
 
 /// Imports each message of a mailbox.
 pub static IMPORTER: Importer = Importer {

@@ -3,11 +3,13 @@
 //! [`ofx`] reads OFX and QFX, [`camt`] reads CAMT.053. Both give the same fields, so the statements
 //! of several banks can share a stream.
 
-use std::io;
+use std::collections::BTreeSet;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use stile_domain::hash::ContentHash;
 use stile_domain::records::value::FieldValue;
+use stile_store::files;
 
 use super::whole_file::Keys;
 use super::{compact_time, whole_file};
@@ -118,6 +120,24 @@ pub type ReadTransaction = (u64, Result<Transaction, UnusableRow>);
 /// begins with none.
 fn day(text: &str) -> Option<String> {
     compact_time::or_as_written(compact_time::date(text.trim()).map(|(date, _)| date), text)
+}
+
+/// Returns the currencies of a statement, whose amounts cannot be added up together. Empty for a
+/// file of another format.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn currencies(path: &Path, importer: &Importer) -> io::Result<BTreeSet<String>> {
+    let read = match importer.name {
+        name if name == OFX.name => ofx::read,
+        name if name == CAMT.name => camt::read,
+        _ => return Ok(BTreeSet::new()),
+    };
+    let mut bytes = Vec::new();
+    files::open(path)?.reader.take(whole_file::MAX_BYTES).read_to_end(&mut bytes)?;
+    // What is no statement is refused when it is opened.
+    let found = read(&bytes).unwrap_or_default().into_iter();
+    Ok(found.filter_map(|(_, transaction)| transaction.ok()?.currency).collect())
 }
 
 fn open(

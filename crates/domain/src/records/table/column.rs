@@ -112,6 +112,8 @@ struct DateCounts {
     differing: [[Option<String>; DateOrder::ALL.len()]; DateOrder::ALL.len()],
     /// The numbers that stand first, and last, where either can be the year.
     outer: (u128, u128),
+    /// Whether hyphens stand between such numbers. Between slashes the year is hardly ever first.
+    has_hyphens: bool,
 }
 
 impl DateCounts {
@@ -132,6 +134,7 @@ impl DateCounts {
         if let Some((first, last)) = written_date::outer_numbers(cell) {
             self.outer.0 |= 1 << first.min(127);
             self.outer.1 |= 1 << last.min(127);
+            self.has_hyphens |= cell.contains('-');
         }
     }
 
@@ -152,6 +155,7 @@ impl DateCounts {
         }
         self.outer.0 |= other.outer.0;
         self.outer.1 |= other.outer.1;
+        self.has_hyphens |= other.has_hyphens;
     }
 
     fn reads_all(&self, order: DateOrder) -> bool {
@@ -163,9 +167,12 @@ impl DateCounts {
     fn orders(&self) -> Vec<DateOrder> {
         let (first, last) = (self.outer.0.count_ones(), self.outer.1.count_ones());
         let is_year_last = last > 0 && first >= DAYS_TO_YEARS * last;
-        let is_year_first = first > 0 && last >= DAYS_TO_YEARS * first;
+        let is_year_first = self.has_hyphens && first > 0 && last >= DAYS_TO_YEARS * first;
+        let is_other = [DateOrder::DayFirst, DateOrder::MonthFirst]
+            .into_iter()
+            .any(|order| self.reads_all(order));
         let fits = |order: &DateOrder| match order {
-            DateOrder::YearFirst => !is_year_last,
+            DateOrder::YearFirst => !is_year_last && (self.has_hyphens || !is_other),
             _ => !is_year_first || !self.reads_all(DateOrder::YearFirst),
         };
         DateOrder::ALL.into_iter().filter(|&order| self.reads_all(order)).filter(fits).collect()
@@ -719,6 +726,7 @@ mod tests {
             ("a", &["2026-01-05 12:34:56 +0000"], Date(DayFirst)),
             ("Buchungsdatum", &["20260105", "20260106"], CompactDate),
             ("number", &["20260105", "20260106"], AsWritten),
+            ("a", &["31/01/26", "01/02/26"], Date(DayFirst)),
             ("a", &["26-01-05", "26-01-26", "26-02-17"], Date(YearFirst)),
             ("a", &["05-01-26", "26-01-26", "17-02-26"], Date(DayFirst)),
             ("a", &["05/01/26 09:00", "26/01/26 10:00", "17/02/26 11:00"], Date(DayFirst)),

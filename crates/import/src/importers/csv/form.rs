@@ -51,6 +51,8 @@ pub struct CsvForm {
     pub columns: Vec<ColumnReading>,
     /// How the numbers and dates of the table are spelled, where it shows.
     pub spelling: TableSpelling,
+    /// How many records repeat the header. They are left out.
+    pub repeated_headers: u64,
     /// The columns of numbers, and those of dates, by name. A few of their cells may be something
     /// else.
     pub numbers: Vec<String>,
@@ -115,6 +117,7 @@ impl CsvForm {
             header: HeaderRow::Present,
             columns: Vec::new(),
             spelling: TableSpelling::default(),
+            repeated_headers: 0,
             numbers: Vec::new(),
             dates: Vec::new(),
             reasons: Vec::new(),
@@ -226,6 +229,7 @@ impl CsvForm {
         let mut columns: Vec<(String, ColumnEvidence)> = Vec::new();
         let mut footers = Footers::default();
         let (mut is_first, mut ended) = (true, 0);
+        let mut header: Vec<String> = Vec::new();
         while let Some((line, end)) = records.next()? {
             match end {
                 RecordEnd::Whole => {}
@@ -242,8 +246,14 @@ impl CsvForm {
                 columns = names.into_iter().map(|name| (name, ColumnEvidence::default())).collect();
                 if std::mem::take(&mut is_first) && self.header == HeaderRow::Present {
                     ended = records.line();
+                    header = cells.iter().map(|&cell| cell.to_owned()).collect();
                     continue;
                 }
+            }
+            if header.len() > 1 && cells == header {
+                self.repeated_headers += 1;
+                ended = records.line();
+                continue;
             }
             let lacks_date = lacks_date(&columns, &cells);
             footers.observe(line, line > ended, &cells, columns.len(), lacks_date);
@@ -289,6 +299,11 @@ impl CsvForm {
                 below => format!("{below} lines below the table, after line {line}, are"),
             };
             reasons.push(format!("{lines} left out"));
+        }
+        match self.repeated_headers {
+            0 => {}
+            1 => reasons.push("1 line repeats the header and is left out".to_owned()),
+            lines => reasons.push(format!("{lines} lines repeat the header and are left out")),
         }
         if self.header == HeaderRow::Absent {
             reasons.push("the table has no header, so its columns are numbered".to_owned());

@@ -13,6 +13,7 @@ use stile_store::files;
 
 use super::mailbox::{MAX_MESSAGE_BYTES, RawMessageError};
 use super::message_rows::{MailboxRows, is_beginning_of_mail, message_row};
+use super::threads::Threads;
 use crate::importer::{Contents, ImportRows, ImportTarget, LocatedRow, UnusableRow, file_bytes};
 
 /// Returns whether an archive has a mailbox or a message.
@@ -86,6 +87,7 @@ pub(in crate::importers) struct ArchivedMail {
     /// The size of the archive.
     packed: u64,
     target: ImportTarget,
+    threads: Threads,
 }
 
 impl ArchivedMail {
@@ -122,6 +124,7 @@ impl ArchivedMail {
             refused: refused.into_iter(),
             before: 0,
             target: target.clone(),
+            threads: Threads::default(),
         })
     }
 
@@ -131,15 +134,16 @@ impl ArchivedMail {
         let row = match self.archive.read(entry) {
             Err(error) => Err(unreadable(&error)),
             Ok(reader) if kind == MailKind::Mailbox => {
-                self.mailbox = Some(MailboxRows::named(file, reader, &self.target));
+                self.mailbox =
+                    Some(MailboxRows::named(file, reader, (&self.target, &self.threads)));
                 return None;
             }
             Ok(mut reader) => {
                 self.before += entry.bytes;
                 match files::read_short(&mut reader, MAX_MESSAGE_BYTES as u64) {
-                    Ok(message) => message_row(Ok(message), &self.target),
+                    Ok(message) => message_row(Ok(message), (&self.target, &self.threads)),
                     Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                        message_row(Err(RawMessageError::TooLarge), &self.target)
+                        message_row(Err(RawMessageError::TooLarge), (&self.target, &self.threads))
                     }
                     Err(error) => Err(unreadable(&error)),
                 }

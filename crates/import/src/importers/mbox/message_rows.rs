@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::mail;
 use super::mailbox::{Mailbox, RawMessage, RawMessageError};
+use super::threads::Threads;
 use crate::importer::{ImportRow, ImportRows, ImportTarget, LocatedRow, UnusableRow};
 
 /// The messages of a mailbox as rows.
@@ -14,27 +15,36 @@ pub(in crate::importers) struct MailboxRows<R> {
     pub(in crate::importers) file: Arc<str>,
     mailbox: Mailbox<R>,
     target: ImportTarget,
+    threads: Threads,
 }
 
 impl<R: BufRead> MailboxRows<R> {
     /// Reads a mailbox from its first byte.
     pub(in crate::importers) fn new(path: &Path, reader: R, target: &ImportTarget) -> Self {
-        Self::named(path.display().to_string().into(), reader, target)
+        Self::named(path.display().to_string().into(), reader, (target, &Threads::default()))
     }
 
     /// Reads a mailbox that a person knows by this name.
-    pub(super) fn named(file: Arc<str>, reader: R, target: &ImportTarget) -> Self {
-        Self { file, mailbox: Mailbox::new(reader), target: target.clone() }
+    pub(in crate::importers) fn named(
+        file: Arc<str>,
+        reader: R,
+        (target, threads): (&ImportTarget, &Threads),
+    ) -> Self {
+        let (target, threads) = (target.clone(), threads.clone());
+        Self { file, mailbox: Mailbox::new(reader), target, threads }
     }
 }
 
 /// Returns the row of a message.
 pub(in crate::importers) fn message_row(
     message: Result<Vec<u8>, RawMessageError>,
-    target: &ImportTarget,
+    (target, threads): (&ImportTarget, &Threads),
 ) -> Result<ImportRow, UnusableRow> {
     match message.map(|raw| mail::read(&raw, target)) {
-        Ok(Ok(row)) => Ok(row),
+        Ok(Ok(mut row)) => {
+            threads.complete(&mut row.fields, target);
+            Ok(row)
+        }
         Ok(Err(bad)) => Err(UnusableRow::new(bad.code(), bad)),
         Err(bad) => Err(UnusableRow::new(bad.code(), bad)),
     }
@@ -72,7 +82,7 @@ impl<R: BufRead> ImportRows for MailboxRows<R> {
         let Some(RawMessage { line, message }) = self.mailbox.next_message()? else {
             return Ok(None);
         };
-        let row = message_row(message, &self.target);
+        let row = message_row(message, (&self.target, &self.threads));
         Ok(Some(LocatedRow { file: Arc::clone(&self.file), line, row }))
     }
 
