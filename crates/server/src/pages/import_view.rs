@@ -220,12 +220,12 @@ fn choices(chosen: &ChosenOrder) -> Markup {
             }
         }
     };
-    let choice = |id: &str, label: &str, all: [(&str, &str); 3], value: &str| {
+    let choice = |id: &str, label: &str, all: &[(&str, &str)], value: &str| {
         html! {
             div {
                 label for=(id) { (label) }
                 select id=(id) name=(id) {
-                    @for (word, words) in all {
+                    @for &(word, words) in all {
                         option value=(word) selected[word == value] { (words) }
                     }
                 }
@@ -238,8 +238,8 @@ fn choices(chosen: &ChosenOrder) -> Markup {
             form class="filter" method="get" action=(IMPORT_PATH) {
                 (name("connection", "Where the rows come from", &chosen.connection))
                 (name("stream", "What they are", &chosen.stream))
-                (choice("dates", "Dates have", DATES, &chosen.dates))
-                (choice("decimal", "Numbers have", DECIMALS, &chosen.decimal))
+                (choice("dates", "Dates have", &DATES, &chosen.dates))
+                (choice("decimal", "Numbers have", &DECIMALS, &chosen.decimal))
                 div {
                     label class="choice" for="add-fields" {
                         input type="checkbox" id="add-fields" name="add-fields" value="on"

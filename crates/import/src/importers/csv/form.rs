@@ -561,12 +561,14 @@ fn first_of_table(records: &[SampleRecord]) -> usize {
 /// needed to tell a header from a row with an odd cell.
 fn header_above_values(records: &[SampleRecord], first: usize) -> Option<usize> {
     let below = records.get(first..)?;
+    // What stands above the table is in the first lines.
+    let body = below.get(below.len() / 3..)?;
     let width = usual_width(records);
     let cell = |record: &SampleRecord, column: usize| -> String {
         record.cells.get(column).map(|cell| cell.trim().to_owned()).unwrap_or_default()
     };
     let is_of_values = |&column: &usize| {
-        let filled = below.iter().map(|record| cell(record, column)).filter(|it| !it.is_empty());
+        let filled = body.iter().map(|record| cell(record, column)).filter(|it| !it.is_empty());
         let (all, values) = filled
             .fold((0, 0), |(all, values), cell| (all + 1, values + usize::from(is_value(&cell))));
         values > 0 && values * 2 >= all
