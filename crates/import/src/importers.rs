@@ -25,6 +25,7 @@ pub mod evernote;
 pub mod health;
 pub mod json_array;
 pub mod json_lines;
+pub mod json_text;
 pub mod mail_files;
 pub mod markdown;
 pub mod mbox;

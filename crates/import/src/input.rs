@@ -20,6 +20,7 @@ use stile_store::space::note_folder::NoteFolder;
 use crate::attachment::Attachment;
 use crate::importer::{ImportRows, ImportTarget, Importer, LocatedRow};
 use crate::importers::csv::form::CsvForm;
+use crate::importers::json_text::RepairedRows;
 use crate::importers::wrapped_json::RowsPath;
 use crate::importers::{csv, markdown, whatsapp, wrapped_json};
 use crate::report::{ImportError, ImportProgress, ImportReport, OnProgress};
@@ -51,6 +52,8 @@ pub struct ImportInput {
     /// Where the rows of a JSON file are; `None` if the file is an array of them, and for other
     /// formats.
     pub rows_path: Option<RowsPath>,
+    /// Whether the texts of a JSON file were encoded twice, and are repaired.
+    pub repairs_text: bool,
     /// The order of day and month in a chat; `None` if its dates show it, and for other formats.
     pub dates: Option<DateOrder>,
 }
@@ -58,7 +61,15 @@ pub struct ImportInput {
 impl ImportInput {
     /// Creates an input that is read whole.
     pub fn whole(path: PathBuf, importer: &'static Importer) -> Self {
-        Self { path, importer, selection: None, csv_form: None, rows_path: None, dates: None }
+        Self {
+            path,
+            importer,
+            selection: None,
+            csv_form: None,
+            rows_path: None,
+            repairs_text: false,
+            dates: None,
+        }
     }
 
     /// Returns how many bytes are to be read. An input that cannot be read fails when it is opened.
@@ -70,6 +81,11 @@ impl ImportInput {
     }
 
     fn open(&self, target: &ImportTarget) -> io::Result<Box<dyn ImportRows>> {
+        let rows = self.open_as_written(target)?;
+        Ok(if self.repairs_text { Box::new(RepairedRows(rows)) } else { rows })
+    }
+
+    fn open_as_written(&self, target: &ImportTarget) -> io::Result<Box<dyn ImportRows>> {
         match (&self.selection, &self.csv_form, &self.rows_path) {
             (Some(selection), ..) => Ok(selection.rows()),
             (None, Some(form), _) => csv::open(&self.path, form),

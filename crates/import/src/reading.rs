@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::table::written_date::DateOrder;
-use stile_store::files;
 
 use crate::importers::csv::form::{CsvForm, CsvFormError};
 use crate::importers::csv::options::CsvOptions;
 use crate::importers::wrapped_json::RowsPath;
-use crate::importers::{csv, json_array, whatsapp, wrapped_json};
+use crate::importers::{csv, json_array, json_text, statement, whatsapp, wrapped_json};
 use crate::input::ImportInput;
 use crate::report::ImportError;
 
@@ -85,9 +84,36 @@ impl ReadInputs {
                     || guessed_path(&input, stream.is_some()),
                     |path| Ok(Some(path)),
                 )?;
+                input.repairs_text = encoded_twice(&input)?;
+                if input.repairs_text {
+                    reasons.push(format!(
+                        "{}: its texts were encoded twice, as Instagram and Facebook do, and are repaired",
+                        input.path.display()
+                    ));
+                }
                 if let Some(path) = &input.rows_path {
                     reasons.push(format!("{}: the rows are in `{path}`", input.path.display()));
                 }
+            }
+            let file = || input.path.display().to_string();
+            let currencies = statement::currencies(&input.path, input.importer)
+                .map_err(|error| ImportError::Read { file: file(), error })?;
+            if currencies.len() > 1 {
+                let list: Vec<String> = currencies.into_iter().collect();
+                reasons.push(format!(
+                    "{}: its amounts are in several currencies ({}), so add them up by `currency`",
+                    file(),
+                    list.join(", ")
+                ));
+            }
+            let reads_tables = [csv::IMPORTER.name, whatsapp::IMPORTER.name];
+            if options.csv != CsvOptions::default() && !reads_tables.contains(&input.importer.name)
+            {
+                reasons.push(format!(
+                    "{}: it is no table, so --decimal, --dates, --encoding, --skip, --header and \
+                     --delimiter change nothing",
+                    input.path.display()
+                ));
             }
             found.push(input);
         }
@@ -113,16 +139,29 @@ fn order_of_chat(
         .map_err(|dates| ImportError::OpenDates { file: file(), dates })
 }
 
+fn encoded_twice(input: &ImportInput) -> Result<bool, ImportError> {
+    let file = || input.path.display().to_string();
+    json_text::is_encoded_twice(&input.path)
+        .map_err(|error| ImportError::Read { file: file(), error })
+}
+
 /// Guesses where the rows of a JSON file are. What a stream has from the elements of an array stays
 /// so.
 fn guessed_path(input: &ImportInput, is_declared: bool) -> Result<Option<RowsPath>, ImportError> {
     let read = || -> io::Result<Option<RowsPath>> {
-        let mut reader = files::open(&input.path)?.reader;
-        let beginning = reader.fill_buf()?.trim_ascii_start();
-        if is_declared && beginning.starts_with(b"[") {
+        let mut reader = json_text::open(&input.path)?;
+        let beginning = reader.fill_buf()?;
+        let beginning = beginning.strip_prefix("\u{feff}".as_bytes()).unwrap_or(beginning);
+        if is_declared && beginning.trim_ascii_start().starts_with(b"[") {
             return Ok(None);
         }
-        wrapped_json::guess(reader)
+        let found = wrapped_json::guess(reader)?;
+        if found.is_none()
+            && let Some(members) = wrapped_json::members(json_text::open(&input.path)?)?
+        {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, members.advice()));
+        }
+        Ok(found)
     };
     let file = || input.path.display().to_string();
     read().map_err(|error| ImportError::Read { file: file(), error })

@@ -236,9 +236,8 @@ pub enum ImportError {
     },
     /// The dates of a file can be read in two ways.
     #[error(
-        "{file}: the dates in `{}`, such as `{}`, can have the day or the month first, and no date in \
-         the file shows which. Add --dates day-first or --dates month-first. Nothing was stored",
-        .dates.column, .dates.example
+        "{file}: {}. Add --dates {}. Nothing was stored",
+        .dates.described(), .dates.orders().join(" or --dates ")
     )]
     OpenDates {
         /// The file, as the caller named it.

@@ -77,19 +77,39 @@ impl Rig {
         bad_rows: BadRowPolicy,
         mut on_progress: impl FnMut(ImportProgress),
     ) -> Result<ImportReport, Box<StoppedImport>> {
+        let reading = ReadingOptions::default();
+        self.import_with(inputs, key, (bad_rows, &reading), &mut on_progress)
+    }
+
+    /// Imports files that are read as the owner says.
+    pub(crate) fn import_as(
+        &self,
+        inputs: &[ImportInput],
+        reading: &ReadingOptions,
+    ) -> Result<ImportReport, Box<StoppedImport>> {
+        self.import_with(inputs, &[], (BadRowPolicy::Skip, reading), &mut |_| ())
+    }
+
+    fn import_with(
+        &self,
+        inputs: &[ImportInput],
+        key: &[&str],
+        (bad_rows, reading): (BadRowPolicy, &ReadingOptions),
+        on_progress: &mut dyn FnMut(ImportProgress),
+    ) -> Result<ImportReport, Box<StoppedImport>> {
         let key: Vec<String> = key.iter().map(|&name| name.to_owned()).collect();
         let import = Import {
             services: &self.services,
             caller: &owner(),
             target: &target(),
             key: &key,
-            reading: &ReadingOptions::default(),
+            reading,
             bad_rows,
             now: Instant(7),
             text_reader: None,
             on_rejected: None,
         };
-        import.run(inputs, &mut on_progress)
+        import.run(inputs, on_progress)
     }
 
     /// Calls a reading operation of `/v1` as the owner.

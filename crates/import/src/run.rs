@@ -290,7 +290,7 @@ impl Import<'_> {
         if self.reading.undeclared == UndeclaredFields::Declare {
             for input in inputs {
                 let rows = InputRows::new(std::slice::from_ref(input), self.target.clone());
-                let inferred = self.infer(input.importer, rows, on_progress)?;
+                let inferred = self.infer(input, rows, on_progress)?;
                 let Some((inferred, _)) = inferred else { continue };
                 let declaration = changed.as_ref().unwrap_or(&stored.declaration);
                 let added = add_fields(declaration, &inferred).map_err(ImportError::Key)?;
@@ -339,7 +339,7 @@ impl Import<'_> {
         for input in inputs {
             let rows = InputRows::new(std::slice::from_ref(input), self.target.clone());
             let declared = match input.importer.preset() {
-                None => self.infer(input.importer, rows, on_progress)?,
+                None => self.infer(input, rows, on_progress)?,
                 Some(preset) => has_usable_row(rows)?
                     .then(|| preset.declaration(self.key).map_err(ImportError::Key))
                     .transpose()?,
@@ -356,12 +356,17 @@ impl Import<'_> {
     /// usable row.
     fn infer(
         &self,
-        importer: &Importer,
+        input: &ImportInput,
         mut rows: InputRows<'_>,
         on_progress: OnProgress<'_>,
     ) -> Result<Option<(Declaration, Vec<String>)>, ImportError> {
+        let importer = input.importer;
         let mut inference = Inference::new();
-        let mut have_parents = true;
+        if let Some(form) = &input.csv_form {
+            inference.expect(form.numbers.iter().cloned(), form.dates.iter().cloned());
+        }
+        let (mut have_parents, mut has_parent) = (true, false);
+        inference.count_within(PARENT_ID);
         while let Some(InputRow { located: LocatedRow { file, line, row }, .. }) = rows.next()? {
             match row {
                 Ok(ImportRow { mut fields, streamed_text, .. }) => {
@@ -370,7 +375,9 @@ impl Import<'_> {
                         streamed_text
                             .map(|(name, _)| (name.to_owned(), FieldValue::Text(String::new()))),
                     );
-                    have_parents &= fields.iter().any(|(name, _)| name == PARENT_ID);
+                    let is_within = fields.iter().any(|(name, _)| name == PARENT_ID);
+                    (have_parents, has_parent) =
+                        (have_parents && is_within, has_parent || is_within);
                     inference.observe(&fields);
                 }
                 Err(bad) if self.bad_rows == BadRowPolicy::StoreNothing => {
@@ -395,6 +402,10 @@ impl Import<'_> {
             None => KeyChoice::Given(self.key.to_vec()),
         };
         let infers_key = key == KeyChoice::Infer;
+        if has_parent && !have_parents {
+            // What differs within each parent need not differ among rows without one.
+            inference.forget_keys();
+        }
         let inferred = match importer.reads_numbers_as_times() {
             true => inference.finish_with_unix_times(key),
             false => inference.finish(key),

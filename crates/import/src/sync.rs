@@ -323,6 +323,7 @@ impl NoteSync {
             selection: Some(selection),
             csv_form: None,
             rows_path: None,
+            repairs_text: false,
             dates: None,
         };
         let rejected = RefCell::new(HashMap::new());

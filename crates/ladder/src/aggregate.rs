@@ -318,7 +318,8 @@ impl RecordTool for Aggregate {
     async fn run(self, context: &CallContext) -> Result<RecordOutput<AggregateShape>, LadderError> {
         let sent = context.send(self.request()?).await?;
         let answer = Aggregation::read(wire::parse(&sent)?);
-        let mut tail = answer.meta.as_ref().map(|meta| warnings(meta, "")).unwrap_or_default();
+        let mut tail =
+            answer.meta.as_ref().map(|meta| warnings(meta, "", false)).unwrap_or_default();
         let cursor_bytes =
             answer.rest(answer.groups().len().saturating_sub(1)).cursor.map_or(0, |own| own.len());
         let next_bytes = context.next_page(Self::NAME, &"x".repeat(cursor_bytes)).len();

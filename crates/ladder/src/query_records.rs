@@ -140,7 +140,8 @@ impl RecordTool for QueryRecords {
             let more = if has_more || shown < count { " has_more=true." } else { "" };
             format!("query_records: {count} record(s) of {stream}. shown={shown} of {count}.{more}")
         };
-        let mut tail = response.meta.as_ref().map(|meta| warnings(meta, "")).unwrap_or_default();
+        let mut tail =
+            response.meta.as_ref().map(|meta| warnings(meta, "", false)).unwrap_or_default();
         tail.extend(
             response
                 .next_changes_since
@@ -193,7 +194,7 @@ impl QueriedRecord {
 
     /// Renders the record for a short list. A mark follows each value that is truncated.
     fn line(&self, number: usize) -> String {
-        let RecordView { id, fields, more, .. } = &self.record;
+        let RecordView { id, fields, more, metadata, .. } = &self.record;
         let shown = self.short_fields(LIST_RECORD_BYTES);
         let members = shown.iter().map(|field| {
             let cut = if field.cut.is_some() { "…" } else { "" };
@@ -206,7 +207,9 @@ impl QueriedRecord {
         } else {
             String::new()
         };
-        format!("{number}. id={id} {{{}}}{rest}", members.join(","))
+        let occurs = metadata.get("occurs_on").map(|own| format!(" occurs_on={own}"));
+        let occurs = occurs.unwrap_or_default();
+        format!("{number}. id={id} {{{}}}{rest}{occurs}", members.join(","))
     }
 }
 
@@ -417,9 +420,15 @@ fn record_text(
         below += &format!("\n{} ({shown} of {total} fields shown)", whole.line());
         links.push(whole.link());
     }
-    let marks = record.metadata.get("not_as_declared").map(|own| format!(" not_as_declared={own}"));
-    head.extend([" {", &fields, "}", marks.as_deref().unwrap_or_default(), &below]);
+    head.extend([" {", &fields, "}", &marks(&record.metadata), &below]);
     Ok((head, links))
+}
+
+/// Renders what is to be known of a record beside its fields: which of them do not have the declared
+/// type, and when it repeats within the time asked for.
+fn marks(metadata: &Map<String, Json>) -> String {
+    let marks = ["not_as_declared", "occurs_on"].iter();
+    marks.filter_map(|name| Some(format!(" {name}={}", metadata.get(*name)?))).collect()
 }
 
 /// Returns the address of a whole record.

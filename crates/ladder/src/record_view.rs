@@ -38,7 +38,7 @@ const MAX_SHOWN_DEPTH: usize = 32;
 #[derive(Clone, Debug)]
 pub(super) struct RecordView {
     pub(super) id: RecordId,
-    /// Members beside the fields: `emitted_at`, `deleted` and `deleted_at`.
+    /// Members beside the fields: `emitted_at`, `occurs_on` and the like.
     pub(super) metadata: Map<String, Json>,
     pub(super) fields: Vec<FieldView>,
     /// Present if some fields were left out.
@@ -118,6 +118,7 @@ pub(super) struct WireRecord<'a> {
     deleted: Option<bool>,
     deleted_at: Option<Json>,
     not_as_declared: Option<Json>,
+    occurs_on: Option<Json>,
 }
 
 /// The members of `data`, in their order and spelling.
@@ -192,6 +193,7 @@ impl RecordView {
         put("deleted_at", record.deleted_at);
         let is_short = |marks: &Json| json_len(marks) <= MAX_MARKS_BYTES;
         put("not_as_declared", record.not_as_declared.filter(is_short));
+        put("occurs_on", record.occurs_on.filter(is_short));
         let mut previews = record.previews;
         let is_deleted = record.deleted == Some(true);
         let data = record.data.or_else(|| is_deleted.then(WireData::default));

@@ -254,8 +254,11 @@ impl RecordTool for Search {
             let reads = reads.as_deref().unwrap_or_default();
             format!("search: {hits} hit(s). shown={shown} of {all}.{more}{first}{reads}")
         };
-        let mut tail =
-            response.meta.as_ref().map(|meta| warnings(meta, &self.q)).unwrap_or_default();
+        let mut tail = response
+            .meta
+            .as_ref()
+            .map(|meta| warnings(meta, &self.q, self.filter.is_some()))
+            .unwrap_or_default();
         // The last page of a search that had hits is not an empty search.
         let note = (count == 0 && self.cursor.is_none()).then(|| records_only(context.file_tools));
         tail.extend(note.as_ref().map(|note| format!("note: {note}")));

@@ -27,16 +27,16 @@ pub(super) fn records_only(file_tools: Option<ShownTools>) -> String {
 }
 
 /// Renders the server's warnings, and a note if the search was not complete.
-pub(super) fn warnings(meta: &Json, q: &str) -> Vec<String> {
+pub(super) fn warnings(meta: &Json, q: &str, has_filter: bool) -> Vec<String> {
     let warnings = meta.get("warnings").and_then(Json::as_array).into_iter().flatten();
     let mut lines: Vec<String> = warnings
         .filter_map(|warning| warning.get("message").and_then(Json::as_str))
         .map(|message| format!("note: {}", Json::from(prefix_within(message, 200, 300).0)))
-        .take(2)
+        .take(3)
         .collect();
     let complete =
         meta.get("recall").and_then(|recall| recall.get("complete")).and_then(Json::as_bool);
-    lines.extend(term_counts(meta, q));
+    lines.extend(term_counts(meta, q, has_filter));
     if complete == Some(false) {
         lines.push("note: not all that could match was looked through".to_owned());
     }
@@ -45,7 +45,7 @@ pub(super) fn warnings(meta: &Json, q: &str) -> Vec<String> {
 
 /// Renders in how many records each term of a search without hits occurs, and what to try: a search
 /// for those that do occur, or one that excludes nothing.
-fn term_counts(meta: &Json, q: &str) -> Option<String> {
+fn term_counts(meta: &Json, q: &str, has_filter: bool) -> Option<String> {
     /// The most characters of a term and of all terms, in a line.
     const TERM_CHARS: usize = 40;
     const TRIED_BYTES: usize = 200;
@@ -59,6 +59,7 @@ fn term_counts(meta: &Json, q: &str) -> Option<String> {
             Json::from(prefix_within(text, TERM_CHARS, 2 * TERM_CHARS).0).to_string(),
         );
         counts.push(match (records, has_more) {
+            (0, _) if has_filter => format!("{shown} is in no record that the filter admits"),
             (0, _) => format!("{shown} is in no record"),
             (_, true) => format!("{shown} in more than {records}"),
             _ => format!("{shown} in {records}"),
@@ -76,7 +77,10 @@ fn term_counts(meta: &Json, q: &str) -> Option<String> {
         let args = text_lines::escape_line_breaks(json!({ "q": tried }).to_string());
         line.push_str(&format!("; try search {args}"));
     } else {
-        line.push_str("; try fewer or shorter words, or a prefix such as fern*");
+        line.push_str(match has_filter {
+            true => "; try without the filter, or a prefix such as fern*",
+            false => "; try fewer or shorter words, or a prefix such as fern*",
+        });
     }
     Some(line)
 }

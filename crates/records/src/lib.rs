@@ -34,6 +34,7 @@ pub mod parameters;
 mod passed_over;
 mod printable;
 mod record_json;
+mod recurrences;
 mod related;
 pub mod removal;
 pub mod request_target;

@@ -138,8 +138,8 @@ pub(crate) fn is_note(path: &Path) -> bool {
 }
 
 /// Returns whether a folder is a Maildir: a folder of mail with a file for each message. Programs
-/// that copy folders leave out an empty `new`, so one of `cur` and `new` is enough if a file in it
-/// has the name of a message.
+/// that copy folders leave out an empty `new`, so one of `cur` and `new` is enough beside `tmp`, or if
+/// a file in it has the name of a message.
 pub fn is_maildir(folder: &Path) -> bool {
     let inner = ["cur", "new"].map(|inner| folder.join(inner));
     match inner.each_ref().map(|inner| inner.is_dir()) {
@@ -148,7 +148,11 @@ pub fn is_maildir(folder: &Path) -> bool {
         [has_cur, _] => {
             let [cur, new] = inner;
             let entries = if has_cur { cur } else { new }.read_dir().into_iter().flatten();
-            entries.take(MAILDIR_NAMES).flatten().any(|entry| is_maildir_name(&entry.file_name()))
+            folder.join("tmp").is_dir()
+                || entries
+                    .take(MAILDIR_NAMES)
+                    .flatten()
+                    .any(|entry| is_maildir_name(&entry.file_name()))
         }
     }
 }
@@ -170,7 +174,8 @@ fn is_maildir_name(name: &OsStr) -> bool {
 /// Finds the messages of mail below a folder: files that end in `.eml` or `.emlx`, the files in
 /// `cur` and `new` of each Maildir, and those files for which `begins_as_mail` returns `true`. It
 /// is asked for names without an extension (numbers of MH, `mbox` of Apple Mail, `Inbox` of
-/// Thunderbird) and for those that end in `.mbox`. Ordered like [`find_notes`]. Of names that begin
+/// Thunderbird), for those that end in `.mbox`, and for all in a folder `cur` or `new`, which may be
+/// what is left of a Maildir. A name that begins with `,` or `#` is a message that MH deleted. Ordered like [`find_notes`]. Of names that begin
 /// with a dot, only folders that are Maildirs are read: mail servers keep the folders of a mailbox
 /// so. The paths are absolute.
 ///
@@ -215,10 +220,15 @@ fn is_message(path: &Path, begins_as_mail: &dyn Fn(&Path) -> bool) -> bool {
         // A message in `tmp` is not delivered yet.
         return part != "tmp";
     }
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    if matches!(name.first(), Some(b',' | b'#')) {
+        return false;
+    }
+    let is_in = |name: &str| path.parent().is_some_and(|inner| inner.ends_with(name));
     match path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase).as_deref() {
         Some("eml" | "emlx") => true,
         Some("mbox") | None => begins_as_mail(path),
-        Some(_) => false,
+        Some(_) => (is_in("cur") || is_in("new")) && begins_as_mail(path),
     }
 }
 

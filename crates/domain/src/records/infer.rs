@@ -66,6 +66,10 @@ pub struct Inference {
     by_name: HashMap<String, usize>,
     name_bytes: usize,
     left_out: bool,
+    /// The fields that a reader of the file found to be of numbers, and those of times.
+    expected: (HashSet<String>, HashSet<String>),
+    /// The field with the object around a row. Identifiers may count anew within each.
+    parent: Option<&'static str>,
 }
 
 #[derive(Debug)]
@@ -73,6 +77,8 @@ struct FieldStatistics {
     name: String,
     /// The number of rows with the field, whatever its value.
     rows: u64,
+    /// Whether the field is of numbers, or of times, whatever some values are.
+    is_expected: (bool, bool),
     types: TypeSet,
     /// The types of the members of lists, an object among them for any that is no scalar.
     members: TypeSet,
@@ -98,18 +104,48 @@ impl Inference {
     /// Examines the fields of one row.
     pub fn observe(&mut self, fields: &RecordFields) {
         self.rows += 1;
+        let parent = self.parent.and_then(|parent| {
+            let value = fields.iter().find(|(name, _)| name == parent);
+            value.and_then(|(_, value)| value.scalar_text().map(|text| text.to_string()))
+        });
         for (name, value) in fields {
             let Some(seen) = self.index_of(name).and_then(|index| self.seen.get_mut(index)) else {
                 self.left_out = true;
                 continue;
             };
-            seen.observe(value, self.rows);
+            seen.observe(value, self.rows, parent.as_deref());
         }
+    }
+
+    /// Names the field with the object around a row. A field may be the key if its values differ
+    /// within each.
+    pub fn count_within(&mut self, parent: &'static str) {
+        self.parent = Some(parent);
+    }
+
+    /// Forgets which fields may be the key.
+    pub fn forget_keys(&mut self) {
+        self.seen.iter_mut().for_each(|seen| seen.key = None);
     }
 
     /// Returns the number of rows examined.
     pub fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// Says which fields the reader of the file found to be of numbers, and which of times. A few
+    /// more values of another kind are then values that do not fit.
+    pub fn expect(
+        &mut self,
+        numbers: impl IntoIterator<Item = String>,
+        times: impl IntoIterator<Item = String>,
+    ) {
+        self.expected.0.extend(numbers);
+        self.expected.1.extend(times);
+        for seen in &mut self.seen {
+            seen.is_expected =
+                (self.expected.0.contains(&seen.name), self.expected.1.contains(&seen.name));
+        }
     }
 
     /// Infers the declaration.
@@ -156,6 +192,7 @@ impl Inference {
         self.seen.push(FieldStatistics {
             name: name.to_owned(),
             rows: 0,
+            is_expected: (self.expected.0.contains(name), self.expected.1.contains(name)),
             types: TypeSet::default(),
             members: TypeSet::default(),
             numbers: 0,
@@ -171,7 +208,7 @@ impl Inference {
 }
 
 impl FieldStatistics {
-    fn observe(&mut self, value: &FieldValue, row: u64) {
+    fn observe(&mut self, value: &FieldValue, row: u64, parent: Option<&str>) {
         self.rows += 1;
         self.types.insert(kind(value));
         if let FieldValue::Number(digits) = value {
@@ -187,7 +224,8 @@ impl FieldStatistics {
             // Some strings that are no times decide for the field, so most fields of text are
             // parsed a few times only.
             let others = self.strings - 1 - self.days - self.times;
-            let may_be_times = others <= FEW_OTHERS + self.strings / SHARE_OF_OTHERS;
+            let may_be_times =
+                self.is_expected.1 || others <= FEW_OTHERS + self.strings / SHARE_OF_OTHERS;
             if may_be_times && Instant::parse(text).is_some() {
                 match text.len() {
                     10 => self.days += 1,
@@ -206,7 +244,7 @@ impl FieldStatistics {
             // The field was missing in an earlier row.
             Some(_) if self.rows != row => false,
             Some(_) if row > MAX_KEY_ROWS => true,
-            Some(text) => hashes.insert(hash(text)),
+            Some(text) => hashes.insert(hash(&text, parent)),
             None => false,
         };
         if !unique {
@@ -255,7 +293,9 @@ impl FieldStatistics {
     /// Returns the format of nearly all strings, if the field holds only strings and null.
     fn format(&self) -> Option<StringFormat> {
         let is_text = self.types.are_only(&[JsonType::String]);
-        if !is_text || !nearly_all(self.days + self.times, self.strings) {
+        let times = self.days + self.times;
+        let is_expected = self.is_expected.1 && times > 0;
+        if !is_text || !(is_expected || nearly_all(times, self.strings)) {
             return None;
         }
         Some(if self.times == 0 { StringFormat::Date } else { StringFormat::DateTime })
@@ -278,7 +318,8 @@ impl FieldStatistics {
         let values = self.numbers + self.strings;
         // A key has to fit.
         let may_differ = self.key.is_none() && self.numbers > 0;
-        if types.are_only(&kinds) && may_differ && nearly_all(self.numbers, values) {
+        let is_of_numbers = self.is_expected.0 || nearly_all(self.numbers, values);
+        if types.are_only(&kinds) && may_differ && is_of_numbers {
             types.remove(JsonType::String);
         }
         if types.contains(JsonType::Number) {
@@ -318,8 +359,11 @@ fn member_kind(member: Option<StoredValue<'_>>) -> JsonType {
 }
 
 /// Hashes a text, equally in every run, so that a decision can be repeated.
-fn hash(text: &str) -> u64 {
+fn hash(text: &str, parent: Option<&str>) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
+    if let Some(parent) = parent {
+        parent.hash(&mut hasher);
+    }
     hasher.finish()
 }

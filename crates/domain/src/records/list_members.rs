@@ -8,7 +8,7 @@ use crate::json::pieces::{JsonEvent, JsonLexer};
 
 /// Passes each member of a list to `take`: `None` for one that is a list or an object. Passes
 /// nothing if the JSON is no list.
-pub(super) fn each_member(json: &str, take: &mut dyn FnMut(Option<StoredValue<'_>>)) {
+pub fn each_member(json: &str, take: &mut dyn FnMut(Option<StoredValue<'_>>)) {
     if !json.starts_with('[') {
         return;
     }

@@ -122,6 +122,13 @@ impl Zone {
         Some(at.to_zoned(self.0.clone()).date().to_string())
     }
 
+    /// Returns the date and the time of the day that clocks of the zone show at a time, such as
+    /// `2026-07-01T00:30:00`. `None` beyond the years that the calendar has.
+    pub fn local_time(&self, at: Instant) -> Option<String> {
+        let at = jiff::Timestamp::from_microsecond(at.0).ok()?;
+        Some(at.to_zoned(self.0.clone()).datetime().to_string())
+    }
+
     /// Returns the time at which clocks of the zone show `local`, such as `2026-07-01T00:30:00`. Of
     /// an hour that clocks show twice it is the first, and of one that they skip the time that they
     /// would show. `None` for a text of another form.

@@ -70,6 +70,16 @@ impl Encoding {
         }
     }
 
+    /// Returns the encoding that a byte order mark names.
+    pub fn marked(beginning: &[u8]) -> Option<Self> {
+        match beginning {
+            [0xff, 0xfe, ..] => Some(Self::Utf16Le),
+            [0xfe, 0xff, ..] => Some(Self::Utf16Be),
+            [0xef, 0xbb, 0xbf, ..] => Some(Self::Utf8),
+            _ => None,
+        }
+    }
+
     /// Finds the encoding of a file from all of its bytes: a byte order mark, else UTF-16 if every
     /// second byte at the beginning is zero, else UTF-8 unless it has more faults than characters
     /// of several bytes, else what the letters of its first lines show, else windows-1252, which
@@ -79,10 +89,8 @@ impl Encoding {
     /// The reader failed.
     pub fn find(mut reader: impl BufRead) -> io::Result<Self> {
         let beginning = reader.fill_buf()?;
-        match beginning {
-            [0xff, 0xfe, ..] => return Ok(Self::Utf16Le),
-            [0xfe, 0xff, ..] => return Ok(Self::Utf16Be),
-            _ => {}
+        if let Some(marked) = Self::marked(beginning) {
+            return Ok(marked);
         }
         let zeros = |first: usize| {
             let bytes = beginning.iter().skip(first).step_by(2).take(100);

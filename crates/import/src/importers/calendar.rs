@@ -1,6 +1,7 @@
 //! Imports a calendar (iCalendar): a record for each event, task and journal entry.
 //!
-//! What repeats is one record with its rule; an exception of a series is a record of its own.
+//! What repeats is one record with its rule; an exception of a series is a record of its own, and its
+//! time is among those on which the series is not. A date that cannot be read stays as it is written.
 //!
 //! *Source*: RFC 5545, sections 3.6 (components) and 3.8 (properties).
 
@@ -88,9 +89,25 @@ pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
         described: described_zones(&others),
     };
     let mut keys = Keys::default();
-    let mut row =
-        |found: &Component| found.row(|lines| entry(found.kind, lines, &zones, &mut keys));
+    let exceptions = exceptions(&entries);
+    let mut row = |found: &Component| {
+        found.row(|lines| entry(found.kind, lines, (&zones, &exceptions), &mut keys))
+    };
     entries.iter().map(&mut row).collect()
+}
+
+/// The times of the exceptions of each series, by its identifier.
+type Exceptions = HashMap<String, Vec<ContentLine>>;
+
+fn exceptions(entries: &[Component]) -> Exceptions {
+    let mut all = Exceptions::new();
+    for Component { lines, .. } in entries {
+        let line = |name: &str| lines.iter().find(|line| line.name == name);
+        if let (Some(uid), Some(time)) = (line("UID"), line("RECURRENCE-ID")) {
+            all.entry(uid.value.trim().to_owned()).or_default().push(time.clone());
+        }
+    }
+    all
 }
 
 /// The zones that a calendar names.
@@ -151,7 +168,7 @@ struct Moment {
 }
 
 impl Moment {
-    /// Reads a date or a time.
+    /// Reads a date or a time; `None` for what is neither.
     fn of(line: &ContentLine, zones: &CalendarZones) -> Option<Self> {
         let calendar_zone = zones.own.as_ref();
         let (date, rest) = compact_time::date(line.value.trim())?;
@@ -170,6 +187,10 @@ impl Moment {
                 .and_then(|zone| zone.instant_of(&local))
                 .or_else(|| Instant::parse(&local)),
         };
+        let is_zone_known = zone.as_deref().is_none_or(|name| zones.named(name).is_some());
+        if is_zone_known && time.is_none() {
+            return None;
+        }
         let in_zone = |time: Instant| {
             let date = calendar_zone.and_then(|zone| zone.local_date(time))?;
             Instant::parse(&date).map(|_| date)
@@ -183,7 +204,7 @@ impl Moment {
 fn entry(
     kind: &'static str,
     lines: &[ContentLine],
-    zones: &CalendarZones,
+    (zones, exceptions): (&CalendarZones, &Exceptions),
     keys: &mut Keys,
 ) -> ImportRow {
     let line = |name: &str| lines.iter().find(|line| line.name == name);
@@ -193,10 +214,14 @@ fn entry(
     let all = |name: &str, of: &dyn Fn(&ContentLine) -> Vec<String>| {
         list(lines.iter().filter(|line| line.name == name).flat_map(of).collect())
     };
-    let begins = line("DTSTART").or_else(|| line("DUE")).and_then(|line| Moment::of(line, zones));
-    let ends = line("DTEND").or_else(|| line("DUE")).and_then(|line| Moment::of(line, zones));
+    let begin_line = line("DTSTART").or_else(|| line("DUE"));
+    let end_line = line("DTEND").or_else(|| line("DUE"));
+    let begins = begin_line.and_then(|line| Moment::of(line, zones));
+    let ends = end_line.and_then(|line| Moment::of(line, zones));
     let is_all_day = begins.as_ref().is_some_and(|begins| begins.is_all_day);
     let date = begins.as_ref().map(|begins| begins.date.clone());
+    let date = date.or_else(|| written_value(begin_line));
+    let unread_end = written_value(end_line).filter(|_| ends.is_none());
     let lasts = line("DURATION").and_then(|line| duration(line.value.trim()));
     let (end, end_date) = match (ends, &begins, lasts) {
         (Some(Moment { date, is_all_day: true, .. }), ..) => (None, Some(date)),
@@ -209,17 +234,24 @@ fn entry(
         }
         _ => (None, None),
     };
-    let days = |name: &str| {
-        all(name, &|line| {
-            let each = line.value.split(',').map(|value| {
-                let mut line = line.clone();
-                line.value = value.to_owned();
-                line
-            });
-            let moments = each.filter_map(|line| Moment::of(&line, zones));
-            moments.map(|moment| moment.time.unwrap_or(moment.date)).collect()
-        })
+    let end = end.or(unread_end);
+    let days_of = |line: &ContentLine| -> Vec<String> {
+        let each = line.value.split(',').map(|value| {
+            let mut line = line.clone();
+            line.value = value.trim().to_owned();
+            line
+        });
+        let day = |line: ContentLine| match Moment::of(&line, zones) {
+            Some(moment) => moment.time.unwrap_or(moment.date),
+            None => line.value,
+        };
+        each.map(day).collect()
     };
+    let days = |name: &str| all(name, &days_of);
+    let uid = line("UID").map(|line| line.value.trim()).filter(|_| line("RECURRENCE-ID").is_none());
+    let own_exceptions = uid.and_then(|uid| exceptions.get(uid)).into_iter().flatten();
+    let not_on = lines.iter().filter(|line| line.name == "EXDATE").chain(own_exceptions);
+    let not_on = list(not_on.flat_map(days_of).collect());
     let (start, zone) = begins.map_or((None, None), |begins| (begins.time, begins.zone));
     let own = |text: Option<String>| text.map(FieldValue::Text);
     let fields = [
@@ -238,11 +270,16 @@ fn entry(
         ("categories", all("CATEGORIES", &|line| line.parts(','))),
         ("status", text("STATUS")),
         ("rule", text("RRULE")),
-        ("not_on", days("EXDATE")),
+        ("not_on", not_on),
         ("also_on", days("RDATE")),
         ("zone", own(zone)),
     ];
     ImportRow::from_message(fields, Vec::new())
+}
+
+/// Returns the value of a line as it is written.
+fn written_value(line: Option<&ContentLine>) -> Option<String> {
+    line.map(|line| line.value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
 /// Returns a time or a date so many seconds later, as RFC 3339 writes it.
@@ -316,13 +353,73 @@ const MAX_ID_BYTES: usize = 420;
 mod tests {
     use serde_json::{Value, json};
     use stile_domain::records::row;
+    use stile_records::operations::Operation;
 
     use super::*;
+    use crate::report::BadRowPolicy;
+    use crate::rig::{recognised, rig};
 
     fn entries(text: &str) -> Vec<Value> {
         let rows = read(text.as_bytes());
         let fields = |(_, row): ReadRow| row::to_json(&row.unwrap().fields);
         rows.into_iter().map(|row| serde_json::from_str(&fields(row)).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_repeats_is_found_by_each_of_its_dates_and_a_bad_date_is_kept() {
+        let rig = rig();
+        let event = |uid: &str, lines: &str| {
+            format!(
+                "BEGIN:VEVENT\r\nUID:{uid}\r\nSUMMARY:{uid} practice\r\n{lines}\r\nEND:VEVENT\r\n"
+            )
+        };
+        let calendar = [
+            event(
+                "choir",
+                "DTSTART;VALUE=DATE:20260105\r\nRRULE:FREQ=WEEKLY\r\nEXDATE;VALUE=DATE:20260216",
+            ),
+            event("run", "DTSTART;TZID=Europe/Zurich:20260105T070000\r\nRRULE:FREQ=DAILY;COUNT=3"),
+            event("odd", "DTSTART;VALUE=DATE:20260105\r\nRRULE:FREQ=HOURLY"),
+            event("once", "DTSTART;VALUE=DATE:20260210"),
+            event("bad", "DTSTART:2026XX"),
+            event("leap", "DTSTART;VALUE=DATE:19900229"),
+        ];
+        let calendar = format!("BEGIN:VCALENDAR\r\n{}END:VCALENDAR\r\n", calendar.concat());
+        let path = rig.write("a.ics", calendar);
+        let report = rig.import(&[recognised(&path)], &[], BadRowPolicy::Skip, |_| ()).unwrap();
+        let misfit = &report.misfits["date"];
+        assert_eq!((misfit.rows, misfit.example.as_str()), (2, "2026XX"));
+        let week = |from: &str, to: &str| {
+            let pairs = [("filter[date][gte]", from), ("filter[date][lt]", to), ("order", "asc")];
+            rig.get(Operation::ListRecords, "s", "", &pairs)
+        };
+        let ids = |list: &Value| -> Vec<(String, Value)> {
+            let rows = list["data"].as_array().unwrap().iter();
+            rows.map(|row| (row["id"].as_str().unwrap().to_owned(), row["occurs_on"].clone()))
+                .collect()
+        };
+        let second = week("2026-02-09", "2026-02-16");
+        let choir = ("choir".to_owned(), json!(["2026-02-09"]));
+        assert_eq!(ids(&second), [choir, ("once".to_owned(), Value::Null)]);
+        let said = second["meta"]["warnings"].to_string();
+        assert!(said.contains("1 record(s) repeat by their `rule` in the time"), "{said}");
+        assert!(said.contains("1 record(s) repeat by a `rule` that is not expanded"), "{said}");
+        assert_eq!(ids(&week("2026-02-16", "2026-02-17")), [], "it is not on that day");
+        let first = week("2026-01-06", "2026-01-08");
+        let run = json!(["2026-01-06T06:00:00Z", "2026-01-07T06:00:00Z"]);
+        assert_eq!(ids(&first), [("run".to_owned(), run)]);
+        let search = rig.get(
+            Operation::Search,
+            "",
+            "",
+            &[
+                ("q", "choir"),
+                ("streams", "s"),
+                ("filter[date][gte]", "2026-02-09"),
+                ("filter[date][lt]", "2026-02-16"),
+            ],
+        );
+        assert_eq!(search["data"][0]["record_key"], "choir", "{search}");
     }
 
     #[test]
@@ -332,7 +429,7 @@ mod tests {
              DTEND;TZID=Europe/Zurich:20260701T013000\r\nSUMMARY:Late\\, but\r\n  here\r\n\
              ORGANIZER;CN=Ann:mailto:ann@example.org\r\nATTENDEE:mailto:bob@example.org\r\n\
              RRULE:FREQ=WEEKLY\r\nBEGIN:VALARM\r\nSUMMARY:no\r\nEND:VALARM\r\nEND:VEVENT\r\n\
-             BEGIN:VEVENT\r\nUID:1\r\nRECURRENCE-ID:20260708T003000\r\nDTSTART:20260708T100000Z\r\nEND:VEVENT\r\n\
+             BEGIN:VEVENT\r\nUID:1\r\nRECURRENCE-ID;TZID=Europe/Zurich:20260708T003000\r\nDTSTART:20260708T100000Z\r\nEND:VEVENT\r\n\
              BEGIN:VEVENT\r\nUID:2\r\nDTSTART;VALUE=DATE:20260301\r\nDTEND;VALUE=DATE:20260303\r\nEND:VEVENT\r\n\
              BEGIN:VTODO\r\nUID:3\r\nDUE:20260401T120000\r\nCATEGORIES:home,garden\r\nEND:VTODO\r\n\
              BEGIN:VTIMEZONE\r\nEND:VTIMEZONE\r\nEND:VCALENDAR\r\n",
@@ -344,7 +441,7 @@ mod tests {
                     "id": "1", "type": "event", "date": "2026-07-01",
                     "start": "2026-06-30T22:30:00Z", "end": "2026-06-30T23:30:00Z", "all_day": false,
                     "summary": "Late, but here", "organizer": "Ann <ann@example.org>",
-                    "attendees": ["bob@example.org"], "rule": "FREQ=WEEKLY", "zone": "Europe/Zurich",
+                    "attendees": ["bob@example.org"], "rule": "FREQ=WEEKLY", "not_on": ["2026-07-07T22:30:00Z"], "zone": "Europe/Zurich",
                 }),
                 json!({
                     "id": "1/20260708T003000", "type": "event", "date": "2026-07-08",

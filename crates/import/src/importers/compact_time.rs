@@ -30,6 +30,12 @@ pub(super) fn written(at: Instant) -> Option<String> {
     Instant::parse(&text).map(|_| text)
 }
 
+/// Returns what was read of a text or, where it could not be read, the text. Stored as it is
+/// written, it is counted among the values that do not fit, and nothing is lost.
+pub(super) fn or_as_written(read: Option<String>, text: &str) -> Option<String> {
+    read.or_else(|| Some(text.trim().to_owned()).filter(|text| !text.is_empty()))
+}
+
 fn digits(text: &str, count: usize) -> Option<(&str, &str)> {
     let (head, rest) = text.split_at_checked(count)?;
     head.bytes().all(|byte| byte.is_ascii_digit()).then_some((head, rest))

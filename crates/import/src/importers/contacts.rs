@@ -75,7 +75,10 @@ fn card(lines: &[ContentLine], keys: &mut Keys) -> ImportRow {
         parts.join(by)
     };
     let name = text("FN").or_else(|| line("N").map(given_name)).filter(|name| !name.is_empty());
-    let updated = text("REV").and_then(|rev| Instant::parse(&with_marks(&rev)));
+    let updated = text("REV").and_then(|rev| {
+        let read = Instant::parse(&with_marks(&rev)).and_then(compact_time::written);
+        compact_time::or_as_written(read, &rev)
+    });
     let own = |text: Option<String>| text.map(FieldValue::Text);
     let fields = [
         ("id", Some(FieldValue::Text(id(lines, name.as_deref(), keys)))),
@@ -89,7 +92,7 @@ fn card(lines: &[ContentLine], keys: &mut Keys) -> ImportRow {
         ("categories", all("CATEGORIES", &|line| line.parts(','))),
         ("birthday", own(text("BDAY").map(|day| with_marks(&day)))),
         ("note", own(text("NOTE"))),
-        ("updated", own(updated.and_then(compact_time::written))),
+        ("updated", own(updated)),
     ];
     ImportRow::from_message(fields, Vec::new())
 }

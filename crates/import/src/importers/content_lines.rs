@@ -144,7 +144,7 @@ pub(super) struct Component {
     number: u64,
     /// What it is, in words.
     pub(super) kind: &'static str,
-    lines: Vec<ContentLine>,
+    pub(super) lines: Vec<ContentLine>,
     has_end: bool,
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stile_domain::records::row::ParsedRow;
-use stile_domain::records::table::column::ColumnReading;
+use stile_domain::records::table::column::{AmountReading, ColumnReading};
 use stile_domain::records::table::{written_date, written_number};
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::records::{declaration, identifiers};
@@ -80,6 +80,8 @@ pub struct CsvDecoder<R> {
     form: Arc<CsvForm>,
     /// Absent until the first record was read.
     names: Option<Vec<String>>,
+    /// The cells of the header, if later records repeat it.
+    repeated: Option<Vec<String>>,
     has_ended: bool,
 }
 
@@ -94,6 +96,7 @@ impl<R: BufRead> CsvDecoder<R> {
             records: RecordReader::new(LineSource::new(reader), form.delimiter, max_row_bytes),
             form: Arc::new(form.clone()),
             names: None,
+            repeated: None,
             has_ended: false,
         }
     }
@@ -109,6 +112,13 @@ impl<R: BufRead> CsvDecoder<R> {
             return Ok(None);
         }
         if self.names.is_some() {
+            let repeats = |header: &Vec<String>| {
+                let texts = self.records.cells.texts().map(Result::unwrap_or_default);
+                texts.eq(header.iter().map(String::as_str))
+            };
+            if self.repeated.as_ref().is_some_and(repeats) {
+                return self.next_record();
+            }
             return Ok(Some((line, Ok(end))));
         }
         let names = match end {
@@ -126,6 +136,10 @@ impl<R: BufRead> CsvDecoder<R> {
                 self.names = Some(names);
                 if self.form.header == HeaderRow::Absent {
                     return Ok(Some((line, Ok(end))));
+                }
+                if self.form.repeated_headers > 0 {
+                    let texts = self.records.cells.texts().map(Result::unwrap_or_default);
+                    self.repeated = Some(texts.map(str::to_owned).collect());
                 }
                 // One cell more shows whether it is empty.
                 self.records.expect_cells(count + 1);
@@ -203,22 +217,30 @@ fn row(
     }
     let mut fields = RecordFields::new();
     let readings = columns.iter().copied().chain(std::iter::repeat(ColumnReading::AsWritten));
+    let nth = |column: usize| cells.texts().nth(column).and_then(Result::ok);
     for ((name, text), reading) in names.iter().zip(cells.texts()).zip(readings) {
         let text = text?;
         if !text.is_empty() {
-            fields.push((name.clone(), cell(text, reading)));
+            let side = match reading {
+                ColumnReading::Amount(amount) => amount.side.and_then(nth),
+                _ => None,
+            };
+            fields.push((name.clone(), cell(text, reading, side)));
         }
     }
     Ok(ParsedRow { fields, replaced: 0 })
 }
 
-/// Returns the value of a cell that is not empty.
-fn cell(text: &str, reading: ColumnReading) -> FieldValue {
+/// Returns the value of a cell that is not empty. `side` is the cell that says on which side of the
+/// account it is.
+fn cell(text: &str, reading: ColumnReading, side: Option<&str>) -> FieldValue {
+    let number = |json: String| FieldValue::Number(json.into());
     let read = match reading {
         ColumnReading::AsWritten => None,
         ColumnReading::Number(mark) => {
-            written_number::to_json(text, mark).map(|json| FieldValue::Number(json.into()))
+            AmountReading { mark, currency: None, side: None }.to_json(text, None).map(number)
         }
+        ColumnReading::Amount(amount) => amount.to_json(text, side).map(number),
         ColumnReading::Date(order) => written_date::to_rfc3339(text, order).map(FieldValue::Text),
         ColumnReading::CompactDate => written_date::compact_to_rfc3339(text).map(FieldValue::Text),
     };

@@ -78,13 +78,18 @@ fn row(note: &Element, keys: &mut Keys) -> ImportRow {
         ("title", own(title)),
         ("text", own(note.text_of("content").map(|content| html::to_text(&content)))),
         ("tags", list(tags.collect())),
-        ("created", own(made.as_deref().and_then(time))),
-        ("updated", own(note.text_of("updated").as_deref().and_then(time))),
+        ("created", own(made.as_deref().and_then(read_time))),
+        ("updated", own(note.text_of("updated").as_deref().and_then(read_time))),
         ("author", own(of_note("author"))),
         ("source", own(of_note("source-url"))),
         ("files", list(files.collect())),
     ];
     ImportRow::from_message(fields, Vec::new())
+}
+
+/// Returns a time as RFC 3339 writes it, or as it is written.
+fn read_time(text: &str) -> Option<String> {
+    compact_time::or_as_written(time(text), text)
 }
 
 /// Returns a time such as `20260105T101112Z` as RFC 3339 writes it.

@@ -81,15 +81,18 @@ fn row(element: &Element) -> Result<ImportRow, UnusableRow> {
     let minutes = minutes
         .filter(|micros| *micros > 0)
         .map(|micros| FieldValue::Number(format!("{:.1}", micros as f64 / 60e6).into()));
-    let written = |at: Option<Instant>| own(at.and_then(compact_time::written));
+    let written = |at: Option<Instant>, name: &str| {
+        let text = element.attribute(name)?;
+        own(compact_time::or_as_written(at.and_then(compact_time::written), &text))
+    };
     let fields = [
         ("id", own(Some(format!("sha256:{}", ContentHash::digest(said.as_bytes()))))),
         ("kind", own(Some(kind))),
         ("value", number.map(|number| FieldValue::Number(number.into()))),
         ("unit", own(unit)),
         ("state", own(state)),
-        ("started", written(started)),
-        ("ended", written(ended)),
+        ("started", written(started, "startDate")),
+        ("ended", written(ended, "endDate")),
         ("minutes", minutes),
         ("device", own(element.attribute("sourceName"))),
     ];
@@ -114,6 +117,16 @@ mod tests {
 
     use super::super::xml_elements::tests::rows_of;
     use super::*;
+
+    #[test]
+    fn a_time_that_cannot_be_read_is_kept() {
+        let rows = rows_of(
+            &IMPORTER,
+            "xml",
+            "<HealthData><Record type=\"x\" startDate=\"bad\" endDate=\"2026-01-05 08:10:00 +0100\"/></HealthData>",
+        );
+        assert_eq!(rows[0]["started"], "bad");
+    }
 
     #[test]
     fn measurements_and_workouts_are_records_that_can_be_added_up() {

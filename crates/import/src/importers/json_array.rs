@@ -10,8 +10,8 @@ use std::io::{self, BufRead};
 use stile_domain::json::skipping::{Mark, ValueScanner};
 use stile_records::rows::line_source::LineSource;
 use stile_records::rows::{DecodedRow, MAX_ROW_BYTES, RowBuffer, RowDecodeError, RowDecoder};
-use stile_store::files;
 
+use super::json_text;
 use crate::importer::{Importer, Recognition, StreamDeclaration, decoded_rows, file_bytes};
 
 /// Imports each element of a JSON array.
@@ -20,7 +20,7 @@ pub static IMPORTER: Importer = Importer {
     description: "a JSON array",
     recognition: Recognition { extensions: &["json"], ..Recognition::NEVER },
     byte_count: file_bytes,
-    open: |path, _| Ok(decoded_rows(path, JsonArray::new(files::open(path)?.reader))),
+    open: |path, _| Ok(decoded_rows(path, JsonArray::new(json_text::open(path)?))),
     declaration: StreamDeclaration::Inferred,
 };
 

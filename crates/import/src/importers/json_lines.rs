@@ -1,8 +1,8 @@
 //! Imports JSON Lines: a file with one object a line.
 
 use stile_records::rows::json_lines::JsonLines;
-use stile_store::files;
 
+use super::json_text;
 use crate::importer::{Importer, Recognition, StreamDeclaration, decoded_rows, file_bytes};
 
 /// Imports each line of a file of JSON Lines.
@@ -11,6 +11,6 @@ pub static IMPORTER: Importer = Importer {
     description: "JSON Lines",
     recognition: Recognition { extensions: &["jsonl", "ndjson"], ..Recognition::NEVER },
     byte_count: file_bytes,
-    open: |path, _| Ok(decoded_rows(path, JsonLines::new(files::open(path)?.reader))),
+    open: |path, _| Ok(decoded_rows(path, JsonLines::new(json_text::open(path)?))),
     declaration: StreamDeclaration::Inferred,
 };

@@ -9,10 +9,14 @@ use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use stile_store::archive::Archive;
 use stile_store::files::{self, SourceReader};
 
 use super::mbox::mailbox::{MAX_MESSAGE_BYTES, RawMessageError};
-use super::mbox::{self, MailboxRows, message_row};
+use super::mbox::{
+    self, ArchivedMail, MailboxRows, Threads, archived, is_beginning_of_mail, message_row,
+};
+use super::unknown;
 use crate::importer::{
     Contents, ImportRows, ImportTarget, Importer, LocatedRow, Recognition, StreamDeclaration,
     UnusableRow, file_bytes,
@@ -39,18 +43,81 @@ pub static IMPORTER: Importer = Importer {
     },
     byte_count: |path| {
         // A file that cannot be read becomes a bad row, and counts nothing.
+        if is_zip(path)? {
+            return file_bytes(path);
+        }
         Ok(message_files(path)?.iter().map(|file| file_bytes(file).unwrap_or_default()).sum())
     },
     open: |path, target| {
+        if is_zip(path)? {
+            return open_zip(path, target);
+        }
+        refuse_binary(path)?;
         Ok(Box::new(MailFiles {
             remaining: message_files(path)?.into_iter(),
             mailbox: None,
             consumed: 0,
             target: target.clone(),
+            threads: Threads::default(),
         }))
     },
     declaration: StreamDeclaration::Preset(&mbox::DECLARATION),
 };
+
+/// Returns whether a path leads to a zip file.
+fn is_zip(path: &Path) -> io::Result<bool> {
+    Ok(!files::is_folder(path) && archived::is_zip(path)?)
+}
+
+/// Opens a zip file with mail in it.
+fn open_zip(path: &Path, target: &ImportTarget) -> io::Result<Box<dyn ImportRows>> {
+    match archived::has_mail(&Archive::open(path)?) {
+        true => Ok(Box::new(ArchivedMail::open(path, target)?)),
+        false => Err(no_mail(path)),
+    }
+}
+
+/// Refuses a file that the caller names if it is no text, whatever it holds.
+fn refuse_binary(path: &Path) -> io::Result<()> {
+    if files::is_folder(path) {
+        return Ok(());
+    }
+    let is_message = |beginning: &[u8]| !is_binary(beginning) || beginning.starts_with(b"From ");
+    match is_message(&beginning_of(path)?) {
+        true => Ok(()),
+        false => Err(no_mail(path)),
+    }
+}
+
+fn no_mail(path: &Path) -> io::Error {
+    let message = format!("it is no mail: {}", unknown::describe(path));
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+/// Returns whether the beginning of a file is that of no text: it begins with no header field and
+/// has zero bytes, or many control characters.
+fn is_binary(beginning: &[u8]) -> bool {
+    let beginning = beginning.strip_prefix(BYTE_ORDER_MARK).unwrap_or(beginning);
+    let first = beginning.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty());
+    let name = first.and_then(|line| line.split(|&byte| byte == b':').next());
+    let is_name = |name: &[u8]| {
+        first.is_some_and(|line| name.len() < line.len())
+            && name.trim_ascii().iter().all(u8::is_ascii_graphic)
+    };
+    if name.is_some_and(is_name) {
+        return false;
+    }
+    let is_control = |byte: &u8| matches!(byte, 1..=8 | 14..=26 | 28..=31 | 127) || *byte == 0x0b;
+    let controls = beginning.iter().filter(|byte| is_control(byte)).count();
+    beginning.contains(&0) || controls * 20 > beginning.len()
+}
+
+fn beginning_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut beginning = Vec::with_capacity(Contents::BEGINNING_BYTES);
+    let file = files::open(path)?.reader;
+    file.take(Contents::BEGINNING_BYTES as u64).read_to_end(&mut beginning)?;
+    Ok(beginning)
+}
 
 /// Returns whether a folder is a Maildir, or has messages and no notes. The messages in a folder of
 /// notes are attached to the notes.
@@ -63,33 +130,8 @@ fn is_folder_of_mail(path: &Path) -> bool {
 
 /// Returns whether a file begins as a mailbox or as a message of mail.
 fn begins_as_mail(path: &Path) -> bool {
-    let Ok(file) = files::open(path) else { return false };
-    let mut beginning = Vec::with_capacity(Contents::BEGINNING_BYTES);
-    let read = file.reader.take(Contents::BEGINNING_BYTES as u64).read_to_end(&mut beginning);
-    read.is_ok() && (beginning.starts_with(b"From ") || is_beginning_of_mail(&beginning))
-}
-
-/// Returns whether a file begins with header fields, one of which only mail has.
-fn is_beginning_of_mail(beginning: &[u8]) -> bool {
-    const OF_MAIL: [&[u8]; 5] =
-        [b"received", b"return-path", b"delivered-to", b"message-id", b"mime-version"];
-    let mut is_mail = false;
-    let mut lines = beginning.split(|&byte| byte == b'\n').peekable();
-    while let Some(line) = lines.next() {
-        let is_cut_off = lines.peek().is_none();
-        if matches!(line, b"" | b"\r") || is_cut_off {
-            break;
-        }
-        if line.starts_with(b" ") || line.starts_with(b"\t") {
-            continue;
-        }
-        let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
-        if name.len() == line.len() || !name.iter().all(u8::is_ascii_graphic) {
-            return false;
-        }
-        is_mail |= OF_MAIL.contains(&name.to_ascii_lowercase().as_slice());
-    }
-    is_mail
+    beginning_of(path)
+        .is_ok_and(|beginning| beginning.starts_with(b"From ") || is_beginning_of_mail(&beginning))
 }
 
 /// Returns the messages of a folder, or a single file as a message.
@@ -117,6 +159,7 @@ struct MailFiles {
     /// Bytes of the files before the current one.
     consumed: u64,
     target: ImportTarget,
+    threads: Threads,
 }
 
 impl ImportRows for MailFiles {
@@ -138,7 +181,7 @@ impl ImportRows for MailFiles {
             let Some(path) = self.remaining.next() else { return Ok(None) };
             let row = match self.read_where_it_is(&path) {
                 Ok(None) => continue,
-                Ok(Some(message)) => message_row(message, &self.target),
+                Ok(Some(message)) => message_row(message, (&self.target, &self.threads)),
                 // The message was removed after its file was found.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 // A file that cannot be read is one bad row. The other files are read all the same.
@@ -181,12 +224,20 @@ impl MailFiles {
         if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("emlx")) {
             length = read_length_of_emlx(&mut reader)?;
         } else if reader.fill_buf()?.starts_with(b"From ") {
-            self.mailbox = Some(MailboxRows::new(path, reader, &self.target));
+            self.mailbox = Some(MailboxRows::named(
+                path.display().to_string().into(),
+                reader,
+                (&self.target, &self.threads),
+            ));
             return Ok(None);
         }
         self.consumed += file.bytes;
         if reader.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
             reader.consume(BYTE_ORDER_MARK.len());
+        }
+        let beginning = reader.fill_buf()?;
+        if is_binary(beginning.get(..Contents::BEGINNING_BYTES).unwrap_or(beginning)) {
+            return Ok(Some(Err(RawMessageError::NotText)));
         }
         match files::read_short(&mut reader.take(length), MAX_MESSAGE_BYTES as u64) {
             Ok(message) => Ok(Some(Ok(message))),
@@ -216,6 +267,8 @@ const MAX_LENGTH_LINE_BYTES: u64 = 64;
 
 #[cfg(test)]
 mod tests {
+    use stile_testkit::zip::{Member, Zip};
+
     use super::*;
     use crate::importers::{IMPORTERS, is_folder_of_nothing, recognise};
     use crate::input::ImportInput;
@@ -285,6 +338,68 @@ mod tests {
     }
 
     #[test]
+    fn a_maildir_is_one_whatever_it_lacks_and_what_mh_deleted_is_left_out() {
+        let rig = rig();
+        let mail = |number: u8| format!("Message-ID: <{number}@x.org>\nSubject: {number}\n\nx\n");
+        let plain = "From: a@x.org\nTo: b@x.org\nSubject: plain\n\nx\n";
+        for (path, content) in [
+            ("md/A/new/1.host", mail(1)),
+            ("md/B/cur/2.host", mail(2)),
+            ("md/C/cur/3.host:2,S", mail(3)),
+            ("md/D/new/4.host", plain.to_owned()),
+            ("md/mh/17", mail(5)),
+            ("md/mh/,18", mail(6)),
+        ] {
+            rig.write(path, content);
+        }
+        assert_eq!(import(&rig, &rig.folder.path().join("md")), (5, 0, 0, 0));
+        let zip = Zip::default()
+            .with(&Member::stored("md/cur/7.host:2,S", mail(7).as_bytes()))
+            .with(&Member::stored("md/new/8.host", mail(8).as_bytes()))
+            .with(&Member::deflated("Profile/Inbox", format!("{FROM}{}", mail(9)).as_bytes()));
+        assert_eq!(import(&rig, &rig.write("mail.zip", zip.finish())), (3, 0, 0, 0));
+    }
+
+    #[test]
+    fn a_file_that_is_no_mail_is_refused_with_what_it_is_and_a_zip_is_read() {
+        let rig = rig();
+        let import = |path: PathBuf| {
+            let input = ImportInput::whole(path, &IMPORTER);
+            rig.import(&[input], &[], BadRowPolicy::Skip, |_| ()).map(|report| counts(&report))
+        };
+        let other = Zip::default().with(&Member::stored("a.csv", b"a,b\n")).finish();
+        let binary: Vec<u8> = (0..1024_u32).map(|at| (at * 7 % 256) as u8).collect();
+        for (content, says) in [
+            (other, "a zip file with `a.csv`"),
+            (binary, "a file of a program"),
+            (b"\x1f\x8b\x08\0\0:\0".to_vec(), "gzip"),
+        ] {
+            let refused = import(rig.write("x", content)).unwrap_err().to_string();
+            assert!(refused.contains(says), "{refused}");
+        }
+        let mail = Zip::default().with(&Member::stored("a.eml", MAILS[0].as_bytes())).finish();
+        assert_eq!(import(rig.write("mail", mail)).unwrap(), (1, 0, 0, 0));
+        assert!(rig.keys() == ["a@example.org"]);
+    }
+
+    #[test]
+    fn a_conversation_is_one_however_its_messages_refer_to_each_other() {
+        let rig = rig();
+        let mail = |id: u8, refers: &str| format!("{FROM}Message-ID: <m{id}@x>\n{refers}\nx\n\n");
+        let mailbox = [
+            mail(1, ""),
+            mail(2, "In-Reply-To: <m1@x>\n"),
+            mail(3, "In-Reply-To: <m2@x>\n"),
+            mail(4, "References: <m2@x>\n"),
+        ];
+        assert_eq!(import(&rig, &rig.write("all.mbox", mailbox.concat())), (4, 0, 0, 0));
+        for id in ["m1@x", "m2@x", "m3@x", "m4@x"] {
+            assert_eq!(rig.record(id)["thread"], "m1@x", "{id}");
+        }
+        assert_eq!(rig.record("m4@x")["thread_ref"]["record_id"], "m1@x");
+    }
+
+    #[test]
     fn a_file_that_is_no_message_is_one_bad_row() {
         let rig = rig();
         rig.write("mail/a.eml", MAILS[0]);
@@ -310,6 +425,7 @@ mod tests {
             mailbox: Some(MailboxRows::new(folder, reader, &target())),
             consumed: 0,
             target: target(),
+            threads: Threads::default(),
         };
         let bad = rows.next().unwrap().unwrap();
         assert_eq!(&*bad.file, folder.to_str().unwrap());

@@ -9,13 +9,15 @@ use crate::attachment;
 use crate::importer::{Contents, Importer, Recognition, StreamDeclaration, file_bytes};
 use crate::preset::{PresetDeclaration, PresetField};
 
-mod archived;
+pub(super) mod archived;
 pub mod mail;
 pub mod mailbox;
 mod message_rows;
+mod threads;
 
-use archived::ArchivedMail;
-pub(super) use message_rows::{MailboxRows, message_row};
+pub(super) use archived::ArchivedMail;
+pub(super) use message_rows::{MailboxRows, is_beginning_of_mail, message_row};
+pub(super) use threads::Threads;
 
 /// Imports each message of a mailbox.
 pub static IMPORTER: Importer = Importer {

@@ -82,10 +82,12 @@ fn row(line: &Element, (text, below): (Option<String>, &str), keys: &mut Keys) -
     let named = [below, text.as_deref().unwrap_or_default(), feed.as_deref().unwrap_or_default()];
     let id = format!("sha256:{}", ContentHash::digest(named.join("\n").as_bytes()));
     // Few programs write the time, and in the form of mail.
-    let created = line.attribute("created").and_then(|text| {
-        let seconds = mail_parser::DateTime::parse_rfc822(&text)?.to_timestamp();
-        seconds.checked_mul(1_000_000).map(Instant)
-    });
+    let read = |text: &str| {
+        let seconds = mail_parser::DateTime::parse_rfc822(text)?.to_timestamp();
+        seconds.checked_mul(1_000_000).map(Instant).and_then(compact_time::written)
+    };
+    let created = line.attribute("created");
+    let created = created.and_then(|text| compact_time::or_as_written(read(&text), &text));
     let fields = [
         ("id", Some(FieldValue::Text(keys.take(id)))),
         ("text", own(text)),
@@ -94,7 +96,7 @@ fn row(line: &Element, (text, below): (Option<String>, &str), keys: &mut Keys) -
         ("feed", own(feed)),
         ("page", own(page)),
         ("note", own(line.attribute("_note").or_else(|| line.attribute("description")))),
-        ("created", own(created.and_then(compact_time::written))),
+        ("created", own(created)),
     ];
     ImportRow::from_message(fields, Vec::new())
 }

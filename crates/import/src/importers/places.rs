@@ -75,6 +75,8 @@ struct Point {
     longitude: f64,
     metres: Option<f64>,
     time: Option<Instant>,
+    /// The time as it is written, if it cannot be read.
+    unread_time: Option<String>,
 }
 
 impl Point {
@@ -84,11 +86,14 @@ impl Point {
             (value.abs() <= most).then_some(value)
         };
         let metres = element.text_of("ele").and_then(|metres| metres.parse().ok());
+        let written = element.text_of("time");
+        let time = written.as_deref().and_then(Instant::parse);
         Some(Self {
+            unread_time: written.filter(|_| time.is_none()),
             latitude: angle("lat", 90.0)?,
             longitude: angle("lon", 180.0)?,
             metres: metres.filter(|metres: &f64| metres.is_finite()),
-            time: element.text_of("time").and_then(|time| Instant::parse(&time)),
+            time,
         })
     }
 
@@ -125,6 +130,7 @@ fn row(element: &Element, keys: &mut Keys) -> Result<ImportRow, UnusableRow> {
     let name = element.text_of("name");
     let times = || points.iter().filter_map(|point| point.time);
     let (started, ended) = (times().min(), times().max());
+    let unread = points.iter().find_map(|point| point.unread_time.clone());
     let heights = || points.iter().filter_map(|point| point.metres);
     let distance: f64 = parts
         .iter()
@@ -151,7 +157,7 @@ fn row(element: &Element, keys: &mut Keys) -> Result<ImportRow, UnusableRow> {
         ("kind", Some(FieldValue::Text(kind.to_owned()))),
         ("name", own(name)),
         ("description", own(element.text_of("desc").or_else(|| element.text_of("cmt")))),
-        ("started", time(started)),
+        ("started", time(started).or_else(|| own(unread))),
         ("ended", time(ended).filter(|_| is_way)),
         ("latitude", Some(FieldValue::Number(first.latitude.to_string().into()))),
         ("longitude", Some(FieldValue::Number(first.longitude.to_string().into()))),

@@ -3,11 +3,13 @@
 //! [`ofx`] reads OFX and QFX, [`camt`] reads CAMT.053. Both give the same fields, so the statements
 //! of several banks can share a stream.
 
-use std::io;
+use std::collections::BTreeSet;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use stile_domain::hash::ContentHash;
 use stile_domain::records::value::FieldValue;
+use stile_store::files;
 
 use super::whole_file::Keys;
 use super::{compact_time, whole_file};
@@ -91,6 +93,7 @@ pub struct Transaction {
     /// The bank's own number of the transaction. Banks promise that an account has it once.
     pub number: Option<String>,
     /// The day on which it was booked, as RFC 3339 writes a date.
+    /// What cannot be read stays as it is written.
     pub date: Option<String>,
     /// The amount as a JSON number; negative for what the owner of the account pays.
     pub amount: String,
@@ -113,9 +116,28 @@ pub struct Transaction {
 /// A transaction with the line where it begins, or why it cannot be used.
 pub type ReadTransaction = (u64, Result<Transaction, UnusableRow>);
 
-/// Returns the day with which a text such as `20260105120000[-5:EST]` begins.
+/// Returns the day with which a text such as `20260105120000[-5:EST]` begins, or the text if it
+/// begins with none.
 fn day(text: &str) -> Option<String> {
-    compact_time::date(text.trim()).map(|(date, _)| date)
+    compact_time::or_as_written(compact_time::date(text.trim()).map(|(date, _)| date), text)
+}
+
+/// Returns the currencies of a statement, whose amounts cannot be added up together. Empty for a
+/// file of another format.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn currencies(path: &Path, importer: &Importer) -> io::Result<BTreeSet<String>> {
+    let read = match importer.name {
+        name if name == OFX.name => ofx::read,
+        name if name == CAMT.name => camt::read,
+        _ => return Ok(BTreeSet::new()),
+    };
+    let mut bytes = Vec::new();
+    files::open(path)?.reader.take(whole_file::MAX_BYTES).read_to_end(&mut bytes)?;
+    // What is no statement is refused when it is opened.
+    let found = read(&bytes).unwrap_or_default().into_iter();
+    Ok(found.filter_map(|(_, transaction)| transaction.ok()?.currency).collect())
 }
 
 fn open(
@@ -205,7 +227,20 @@ mod tests {
     use super::*;
     use crate::charset::decode_text;
     use crate::importers::{IMPORTERS, recognise};
+    use crate::input::ImportInput;
+    use crate::report::BadRowPolicy;
     use crate::rig::rig;
+
+    #[test]
+    fn a_date_that_cannot_be_read_is_kept_and_counted() {
+        let rig = rig();
+        let bad = OFX_FILE.replacen("20260105", "2026XX03", 1);
+        let path = rig.write("bad.ofx", bad);
+        let input = ImportInput::whole(path, &OFX);
+        let report = rig.import(&[input], &[], BadRowPolicy::Skip, |_| ()).unwrap();
+        let misfit = &report.misfits["date"];
+        assert_eq!((misfit.rows, misfit.example.as_str()), (1, "2026XX03"));
+    }
 
     const OFX_FILE: &str = "OFXHEADER:100\nDATA:OFXSGML\n\n<OFX><CURDEF>EUR<BANKACCTFROM>\
         <ACCTID>1</BANKACCTFROM><BANKTRANLIST>\

@@ -26,13 +26,94 @@ struct Sign {
     next: &'static str,
 }
 
+/// What the first bytes of a file say, which is no text.
+struct Magic {
+    bytes: &'static [u8],
+    looks_like: &'static str,
+    next: &'static str,
+}
+
+const PICTURE: &str = "Attach it to a note in a folder of Markdown, and import the folder";
+
+const MAGIC: &[Magic] = &[
+    Magic {
+        bytes: b"\x1f\x8b",
+        looks_like: "a file packed with gzip",
+        next: "Unpack it (gunzip), and import what is in it",
+    },
+    Magic {
+        bytes: b"BZh",
+        looks_like: "a file packed with bzip2",
+        next: "Unpack it (bunzip2), and import what is in it",
+    },
+    Magic {
+        bytes: b"\xfd7zXZ\0",
+        looks_like: "a file packed with xz",
+        next: "Unpack it (unxz), and import what is in it",
+    },
+    Magic {
+        bytes: b"7z\xbc\xaf\x27\x1c",
+        looks_like: "an archive of 7-Zip",
+        next: "Unpack it, and import its files one by one",
+    },
+    Magic {
+        bytes: b"Rar!",
+        looks_like: "an archive of RAR",
+        next: "Unpack it, and import its files one by one",
+    },
+    Magic {
+        bytes: b"SQLite format 3\0",
+        looks_like: "a database (SQLite)",
+        next: "Write a table of it to CSV, and import that: sqlite3 -csv -header FILE 'select * from \
+               TABLE' > rows.csv",
+    },
+    Magic {
+        bytes: b"!BDN",
+        looks_like: "a data file of Outlook (PST)",
+        next: "Turn it into mailboxes, for example with readpst, and import these",
+    },
+    Magic {
+        bytes: b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        looks_like: "a file of an old Microsoft Office",
+        next: "Save a workbook as CSV (UTF-8) and import that",
+    },
+    Magic { bytes: b"\x89PNG", looks_like: "a picture (PNG)", next: PICTURE },
+    Magic { bytes: b"\xff\xd8\xff", looks_like: "a picture (JPEG)", next: PICTURE },
+    Magic { bytes: b"GIF8", looks_like: "a picture (GIF)", next: PICTURE },
+    Magic {
+        bytes: b"\xff\xfe",
+        looks_like: "a text in UTF-16",
+        next: "If it is a table, import it with --format csv; if it is JSON, with --format json",
+    },
+    Magic {
+        bytes: b"\xfe\xff",
+        looks_like: "a text in UTF-16",
+        next: "If it is a table, import it with --format csv; if it is JSON, with --format json",
+    },
+];
+
 const NO_IMPORTER: &str = "Stile does not import it yet. Convert it to CSV or JSON Lines";
 
 const SIGNS: &[Sign] = &[
     Sign {
-        begins: |text| text.contains("camt.05"),
+        begins: |text| text.contains("camt.052"),
+        looks_like: "a report of a bank within a day (CAMT.052)",
+        next: "Stile imports statements of CAMT.053. Download one",
+    },
+    Sign {
+        begins: |text| text.contains("camt.054"),
         looks_like: "a notice of a bank (CAMT.054)",
         next: "Stile imports statements of CAMT.053. Download one",
+    },
+    Sign {
+        begins: |text| text.starts_with("!type:") || text.starts_with("!account"),
+        looks_like: "an export of Quicken (QIF)",
+        next: "Stile does not import QIF. Download the transactions as OFX, QFX, CAMT.053 or CSV",
+    },
+    Sign {
+        begins: |text| text.starts_with(":20:") || text.starts_with("{1:"),
+        looks_like: "a bank statement (MT940)",
+        next: "Stile does not import MT940. Download the statement as CAMT.053, OFX or CSV",
     },
     Sign {
         begins: |text| text.starts_with("window.ytd"),
@@ -85,14 +166,20 @@ pub fn describe(path: &Path) -> String {
     if beginning.starts_with(b"PK") {
         return archive(path);
     }
+    if let Some(found) = MAGIC.iter().find(|magic| beginning.starts_with(magic.bytes)) {
+        return format!("it looks like {}. {}", found.looks_like, found.next);
+    }
     let text = String::from_utf8_lossy(&beginning).trim_start_matches('\u{feff}').to_lowercase();
     let text = text.trim_start();
     let Some(sign) = SIGNS.iter().find(|sign| (sign.begins)(text)) else {
-        let what = if beginning.contains(&0) { "a file of a program" } else { "plain text" };
-        return format!(
-            "it looks like {what}. Stile imports none of that kind; a text can be a note in a folder of \
-             Markdown, with --format markdown"
-        );
+        let is_text = std::str::from_utf8(&beginning)
+            .is_ok_and(|text| !text.contains(|it: char| it.is_control() && !it.is_whitespace()));
+        return match is_text {
+            false => format!("it looks like a file of a program. {NO_IMPORTER}"),
+            true => "it looks like plain text. Stile imports none of that kind; a text can be a note in a \
+                     folder of Markdown, with --format markdown"
+                .to_owned(),
+        };
     };
     format!("it looks like {}. {}", sign.looks_like, sign.next)
 }
@@ -102,6 +189,20 @@ fn archive(path: &Path) -> String {
     let Ok(archive) = Archive::open(path) else {
         return "it begins as a zip file and cannot be read as one".to_owned();
     };
+    let has = |start: &str| archive.entries().iter().any(|entry| entry.name.starts_with(start));
+    let known = [
+        ("xl/", "an Excel workbook", "Save the sheet as CSV (UTF-8), and import that"),
+        ("word/", "a Word document", PICTURE),
+        ("ppt/", "a PowerPoint presentation", PICTURE),
+        (
+            "META-INF/manifest.xml",
+            "a document of LibreOffice",
+            "Save a sheet as CSV, and import that",
+        ),
+    ];
+    if let Some((_, looks_like, next)) = known.iter().find(|(start, ..)| has(start)) {
+        return format!("it looks like {looks_like}. {next}");
+    }
     let names: Vec<String> = archive
         .entries()
         .iter()

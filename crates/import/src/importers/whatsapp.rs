@@ -107,6 +107,8 @@ pub(crate) fn find_order(path: &Path) -> io::Result<Result<DateOrder, OpenDates>
     Ok(order_of(&stamps).ok_or_else(|| OpenDates {
         column: "at".to_owned(),
         example: stamps.first().map(|stamp| stamp.raw.clone()).unwrap_or_default(),
+        contrary: None,
+        may_begin_with_year: false,
     }))
 }
 
@@ -224,6 +226,7 @@ impl Stamp {
             (true, _) => (first, second, third),
             (false, DateOrder::DayFirst) => (third, second, first),
             (false, DateOrder::MonthFirst) => (third, first, second),
+            (false, DateOrder::YearFirst) => (first, second, third),
         };
         let year = if year < 100 { 2000 + year } else { year };
         Instant::parse(&format!("{year:04}-{month:02}-{day:02}T{}", self.clock))

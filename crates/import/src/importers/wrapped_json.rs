@@ -17,10 +17,11 @@ use std::path::Path;
 use stile_domain::json::skipping::{Mark, ValueScanner};
 use stile_domain::records::row::{self, ParsedRow};
 use stile_domain::records::value::FieldValue;
+use stile_domain::unseen::shown_start;
 use stile_records::rows::line_source::LineSource;
 use stile_records::rows::{DecodedRow, MAX_ROW_BYTES, RowBuffer, RowDecodeError, RowDecoder};
-use stile_store::files;
 
+use super::json_text;
 use crate::importer::{ImportRows, decoded_rows};
 
 /// The field with the identifier of the object around a row's array.
@@ -80,7 +81,7 @@ impl std::fmt::Display for RowsPath {
 /// # Errors
 /// The file cannot be opened.
 pub fn open(path: &Path, rows: &RowsPath) -> io::Result<Box<dyn ImportRows>> {
-    Ok(decoded_rows(path, WrappedRows::new(files::open(path)?.reader, rows.clone())))
+    Ok(decoded_rows(path, WrappedRows::new(json_text::open(path)?, rows.clone())))
 }
 
 /// An object or array on the way to the rows.
@@ -286,6 +287,94 @@ pub fn guess(reader: impl BufRead) -> io::Result<Option<RowsPath>> {
     let candidates = arrays.into_iter().filter(|(path, bytes)| !path.is_empty() && is_most(*bytes));
     let deepest = candidates.max_by_key(|(path, bytes)| (path.len(), *bytes));
     Ok(deepest.map(|(path, _)| RowsPath(path)))
+}
+
+/// Returns the members of a file that is one object, for a person who looks for its rows: what can
+/// be said with `--rows`. `None` if the file is none.
+///
+/// # Errors
+/// The reader failed.
+pub fn members(reader: impl BufRead) -> io::Result<Option<ObjectMembers>> {
+    let mut json = JsonReader::new(reader, 0);
+    match members_of(&mut json) {
+        Ok(found) => Ok(found),
+        Err(Fault::Read(error)) => Err(error),
+        Err(Fault::Json(_)) => Ok(None),
+    }
+}
+
+/// The names of the members of an object that can hold rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectMembers {
+    /// Those that are arrays.
+    pub arrays: Vec<String>,
+    /// Those that are objects.
+    pub objects: Vec<String>,
+    /// How many members are neither.
+    pub others: u64,
+}
+
+impl ObjectMembers {
+    /// Says what the file is and how to import it, for a person at a command line.
+    pub fn advice(&self) -> String {
+        const SHOWN: usize = 6;
+        let list = |names: &[String]| {
+            let shown: Vec<String> = names
+                .iter()
+                .take(SHOWN)
+                .map(|name| format!("`{}`", shown_start(name, 40)))
+                .collect();
+            let more = names.len().saturating_sub(SHOWN);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("{}{more}", shown.join(", "))
+        };
+        match (self.arrays.as_slice(), self.objects.as_slice()) {
+            ([first, ..], _) => format!(
+                "it is a JSON object, and which of its lists holds the rows is not clear: {}. Say it with \
+                 --rows, such as --rows {}",
+                list(&self.arrays),
+                shown_start(first, 40)
+            ),
+            ([], [_, _, ..]) if self.others == 0 => format!(
+                "it is a JSON object whose members are objects: {}. If each is a row, add --rows '*'; if \
+                 one holds the rows, name the way to them, such as --rows name/messages",
+                list(&self.objects)
+            ),
+            ([], [first, ..]) => format!(
+                "it is a JSON object without a list at its top, with the object(s) {}. Name the way to the \
+                 rows with --rows, such as --rows {}/messages",
+                list(&self.objects),
+                shown_start(first, 40)
+            ),
+            ([], []) => "it is one JSON object without lists, so it is a single row. Put it on one line and \
+                         import it with --format jsonl"
+                .to_owned(),
+        }
+    }
+}
+
+fn members_of<R: BufRead>(json: &mut JsonReader<R>) -> Result<Option<ObjectMembers>, Fault> {
+    if json.peek()? != Some(b'{') {
+        return Ok(None);
+    }
+    json.skip();
+    let mut found = ObjectMembers::default();
+    loop {
+        match json.peek()? {
+            None => return Err(Fault::Json("the file ends before its last bracket")),
+            Some(b'}') => return Ok(Some(found)),
+            Some(b',') => json.skip(),
+            Some(_) => {
+                let name = json.name()?;
+                match json.peek()? {
+                    Some(b'[') => found.arrays.push(name),
+                    Some(b'{') => found.objects.push(name),
+                    _ => found.others += 1,
+                }
+                json.skip_value()?;
+            }
+        }
+    }
 }
 
 /// Measures the arrays of objects below a value, whose first bracket is the next byte.
@@ -544,6 +633,25 @@ mod tests {
         {
             assert_eq!(RowsPath::parse(text).map(|path| path.to_string()).as_deref(), path);
         }
+    }
+
+    #[test]
+    fn an_object_without_rows_that_stand_out_says_what_can_be_said() {
+        let advice = |text: &str| {
+            members(text.as_bytes()).unwrap().map(|found| found.advice()).unwrap_or_default()
+        };
+        for (text, part) in [
+            (
+                r#"{"friends":[{"n":1}],"foes":[{"m":1}]}"#,
+                "`friends`, `foes`. Say it with --rows, such as --rows friends",
+            ),
+            (r#"{"a":{"n":1},"b":{"n":2}}"#, "--rows '*'"),
+            (r#"{"v":1,"data":{"rows":[]}}"#, "--rows data/messages"),
+            (r#"{"v":1,"w":"x"}"#, "--format jsonl"),
+        ] {
+            assert!(advice(text).contains(part), "{}", advice(text));
+        }
+        assert_eq!((advice("[1]"), advice("{\"a\":")), (String::new(), String::new()));
     }
 
     #[test]

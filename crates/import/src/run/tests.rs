@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::attachment::Attachment;
+use crate::charset::file_encoding::Encoding;
 use crate::importers::csv;
 use crate::report::BAD_ROWS_LISTED;
 use crate::rig::{Rig, counts, recognised, rig, target};
@@ -258,6 +259,64 @@ fn notes_of_any_size_become_records() {
 }
 
 #[test]
+fn a_row_within_an_object_takes_its_identifier_into_the_key() {
+    let all = |text: &str| {
+        format!(
+            r#"{{"chats":{{"list":[
+            {{"name":"Ann","id":1,"messages":[{{"id":1,"text":"{text} and more words than all the rest of the file has, so that it stands out"}},{{"id":2,"text":"a long enough text of a message"}}]}},
+            {{"name":"Bo","id":2,"messages":[{{"id":1,"text":"another chat that is long enough too, with many more words in it than its name has"}}]}}]}}}}"#
+        )
+    };
+    let rig = rig();
+    let first = import(&rig, &[file(&rig, "a.json", &all("draft"))], &[], BadRowPolicy::Skip);
+    assert_eq!(counts(&first.unwrap()), (3, 0, 0, 0));
+    let edited = import(&rig, &[file(&rig, "b.json", &all("edited"))], &[], BadRowPolicy::Skip);
+    assert_eq!(counts(&edited.unwrap()), (0, 1, 2, 0));
+}
+
+#[test]
+fn a_column_of_numbers_stays_one_with_odd_cells_which_are_named() {
+    for (name, cells, bad) in [
+        ("dash", ["1", "2", "-", "4", "5"], "-"),
+        ("styles", ["1,234.50", "1.234,50", "7.25", "8.50", "9.75"], "1.234,50"),
+        ("exponent", ["1.5", "2.5", "1e3", "4.5", "5.5"], "1e3"),
+        ("currency", ["1.50", "2.50", "1.00", "4.00", "5.00 USD"], "5.00 USD"),
+    ] {
+        let rig = rig();
+        let rows: String = cells.map(|cell| format!("2026-01-01;x;{cell}\n")).concat();
+        let text = format!("date;what;amount\n{rows}");
+        let report = import(&rig, &[file(&rig, "a.csv", &text)], &[], BadRowPolicy::Skip).unwrap();
+        let misfit = &report.misfits["amount"];
+        assert_eq!((misfit.rows, misfit.example.as_str()), (1, bad), "{name}");
+        assert_eq!(misfit.declared, "a number", "{name}");
+    }
+}
+
+#[test]
+fn what_is_remembered_gives_way_to_what_a_file_shows() {
+    let rig = rig();
+    let said = |name: &str, text: &[u8], csv: CsvOptions| {
+        let input = ImportInput::whole(rig.write(name, text), &csv::IMPORTER);
+        let reading = ReadingOptions { csv, ..ReadingOptions::default() };
+        rig.import_as(&[input], &reading).unwrap()
+    };
+    let first = CsvOptions {
+        delimiter: Some(b';'),
+        encoding: Encoding::named("windows-1252"),
+        ..CsvOptions::default()
+    };
+    said("1.csv", b"id;name;n\na;J\xf6rg;1\n", first);
+    let marked = "\u{feff}id;name;n\nb;Jörg;2\n";
+    said("2.csv", marked.as_bytes(), CsvOptions::default());
+    assert_eq!(rig.record("b")["name"], "Jörg");
+    said("3.csv", b"id,name,n\nc,Ann,3\n", CsvOptions::default());
+    assert_eq!(rig.record("c")["n"], 3);
+    // The names that the stream declares are the header, whatever follows.
+    said("4.csv", b"id;name;n\nd;x;4;\ne;x;5;;;\nf;x;6;;;\n", CsvOptions::default());
+    assert_eq!(rig.record("d")["name"], "x");
+}
+
+#[test]
 fn an_unreadable_file_is_an_error_and_declares_nothing() {
     let rig = rig();
     let missing = ImportInput::whole(rig.folder.path().join("none.csv"), &csv::IMPORTER);
@@ -266,9 +325,8 @@ fn an_unreadable_file_is_an_error_and_declares_nothing() {
             .unwrap_err()
             .starts_with("cannot read none.csv: ")
     );
-    let report =
-        import(&rig, &[file(&rig, "a.json", "{\"id\":1}")], &[], BadRowPolicy::Skip).unwrap();
-    assert_eq!((counts(&report), report.bad[0].code), ((0, 0, 0, 1), "not_an_array"));
+    let one = import(&rig, &[file(&rig, "a.json", "{\"id\":1}")], &[], BadRowPolicy::Skip);
+    assert!(one.unwrap_err().contains("a single row"));
     assert_eq!(
         import(&rig, &[file(&rig, "empty.csv", "")], &[], BadRowPolicy::Skip).unwrap(),
         ImportReport::default()

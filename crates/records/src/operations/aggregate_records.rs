@@ -33,6 +33,7 @@ use crate::list_response::write_record_cursor;
 use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::Parameters;
 use crate::passed_over;
+use crate::recurrences::Recurrences;
 use crate::request_target::RequestTarget;
 use crate::response_meta::{add_warnings, response_meta};
 use crate::response_sink::{ResponseSink, write_json_string};
@@ -85,7 +86,9 @@ fn aggregate_records(
     let sources = &context.view.sources_of(&target.stream, requested_connection(parameters)?)?;
     let requested = AggregationRequest::parse(parameters)?;
     let declared = requested.declared(context, sources)?;
-    let conditions = field_selection::conditions(context, sources, parameters.conditions())?;
+    let mut conditions = field_selection::conditions(context, sources, parameters.conditions())?;
+    let asked = conditions.clone();
+    let recurrences = Recurrences::let_in(context, sources, &mut conditions)?;
     let query = query_text(parameters)?.map(|text| parse_query(text, sources)).transpose()?;
     let binding = cursor_binding(context, target);
     let after = context.decode_cursor(parameters, |bytes| GroupsCursor::decode(bytes, binding))?;
@@ -97,8 +100,9 @@ fn aggregate_records(
             let records = AggregatedRecords { conditions: other.to_vec(), ..records.clone() };
             records.count(context, &*out).map(|count| (count, true))
         };
-        let warnings = passed_over::warnings(context, sources, &records.conditions, &mut count)?;
+        let warnings = passed_over::warnings(context, sources, &asked, &mut count)?;
         add_warnings(&mut meta, warnings);
+        add_warnings(&mut meta, recurrences.warnings());
     }
     out.write("{\"object\":\"aggregation\",\"stream\":");
     write_json_string(out, &target.stream);

@@ -23,6 +23,7 @@ use crate::list_response::{
 use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{Parameter, ParameterType, Parameters};
 use crate::passed_over;
+use crate::recurrences::Recurrences;
 use crate::related::{self, RecordSelection};
 use crate::request_target::RequestTarget;
 use crate::response_meta::{add_warnings, response_meta};
@@ -97,7 +98,9 @@ fn list_records(
         return changes::list_changes(context, &sources, target, (parameters, &limits), out);
     }
     let fields = related::requested_fields(context, &sources, parameters)?;
-    let conditions = field_selection::conditions(context, &sources, parameters.conditions())?;
+    let mut conditions = field_selection::conditions(context, &sources, parameters.conditions())?;
+    let asked = conditions.clone();
+    let recurrences = Recurrences::let_in(context, &sources, &mut conditions)?;
     let order = requested_order(&sources, parameters)?;
     let selection = RecordSelection::with_fields(context, &sources, parameters, fields)?;
     let binding = cursor_binding(context, &target.stream, parameters, order);
@@ -125,6 +128,9 @@ fn list_records(
             out.write(",");
         }
         selection.write_record(context, &sources, row, &limits, (&mut related, &mut *out))?;
+        if let Some(dates) = recurrences.of(row.source, &row.key) {
+            out.write(&format!(",\"occurs_on\":{}", json!(dates)));
+        }
         if has_record_cursors(parameters) {
             write_record_cursor(&cursor_after(row)?, out);
         }
@@ -137,8 +143,9 @@ fn list_records(
     if after.is_none() {
         let mut count =
             |other: &[Condition]| view.count_matching(&sources, other).map(|it| (it, true));
-        let warnings = passed_over::warnings(context, &sources, &conditions, &mut count)?;
+        let warnings = passed_over::warnings(context, &sources, &asked, &mut count)?;
         add_warnings(&mut meta, warnings);
+        add_warnings(&mut meta, recurrences.warnings());
     }
     if let (Some(meta), Some(count)) = (meta.as_object_mut(), count) {
         meta.insert("count".to_owned(), json!({ "kind": "exact", "value": count }));

@@ -33,6 +33,7 @@ use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::page_reading::read_hits;
 use crate::parameters::{Parameter, ParameterType, Parameters};
 use crate::passed_over;
+use crate::recurrences::Recurrences;
 use crate::request_target::RequestTarget;
 use crate::response_meta::{add_warnings, response_meta};
 use crate::response_sink::ResponseSink;
@@ -119,7 +120,9 @@ fn search_within(
         let message = "`filter` needs `streams` with exactly one stream, whose declaration says what can be filtered by";
         return Problem::refuse("filter", message);
     }
-    let conditions = field_selection::conditions(context, &sources, parameters.conditions())?;
+    let mut conditions = field_selection::conditions(context, &sources, parameters.conditions())?;
+    let asked = conditions.clone();
+    let recurrences = Recurrences::let_in(context, &sources, &mut conditions)?;
     let binding = cursor_binding(context, parameters);
     let after = context.decode_cursor(parameters, |bytes| SearchCursor::decode(bytes, binding))?;
     let query = parse_query(text, &sources)?;
@@ -167,8 +170,9 @@ fn search_within(
                 MatchTotal::AtLeast(count) => (u64::from(count), false),
             })
         };
-        let warnings = passed_over::warnings(context, &sources, &conditions, &mut count)?;
+        let warnings = passed_over::warnings(context, &sources, &asked, &mut count)?;
         add_warnings(&mut meta, warnings);
+        add_warnings(&mut meta, recurrences.warnings());
     }
     if page.hits.is_empty() && after.is_none() {
         add_term_counts(context, &mut meta, &sources, &conditions, &query)?;

@@ -427,11 +427,11 @@ fn import<'a>(
 /// Says why an import stops, for a person without a command line.
 fn told(error: &ImportError) -> String {
     match error {
-        ImportError::OpenDates { dates, .. } => format!(
-            "The dates in {}, such as {}, can have the day or the month first, and no date in the \
-             file shows which. Choose one below.",
-            dates.column, dates.example
-        ),
+        ImportError::OpenDates { dates, .. } => {
+            let described = dates.described().replace('`', "");
+            let (first, rest) = described.split_at(1);
+            format!("{}{rest}. Choose one below.", first.to_uppercase())
+        }
         ImportError::OtherKey { declared } => format!(
             "The key of this stream is {declared}, and cannot change while it has records. Choose \
              another stream."

@@ -28,8 +28,12 @@ const MAX_LINE: usize = 300;
 const ROW_BYTES: usize = 6_000;
 const LINE_BYTES: usize = 9_000;
 /// How dates can be spelled, and numbers: the value of the form and its words.
-const DATES: [(&str, &str); 3] =
-    [("", "as the file shows"), ("day-first", "the day first"), ("month-first", "the month first")];
+const DATES: [(&str, &str); 4] = [
+    ("", "as the file shows"),
+    ("day-first", "the day first"),
+    ("month-first", "the month first"),
+    ("year-first", "the year first"),
+];
 const DECIMALS: [(&str, &str); 3] =
     [("", "as the file shows"), ("point", "a point, as in 1.50"), ("comma", "a comma, as in 1,50")];
 
@@ -218,12 +222,12 @@ fn choices(chosen: &ChosenOrder) -> Markup {
             }
         }
     };
-    let choice = |id: &str, label: &str, all: [(&str, &str); 3], value: &str| {
+    let choice = |id: &str, label: &str, all: &[(&str, &str)], value: &str| {
         html! {
             div {
                 label for=(id) { (label) }
                 select id=(id) name=(id) {
-                    @for (word, words) in all {
+                    @for &(word, words) in all {
                         option value=(word) selected[word == value] { (words) }
                     }
                 }
@@ -236,8 +240,8 @@ fn choices(chosen: &ChosenOrder) -> Markup {
             form class="filter" method="get" action=(IMPORT_PATH) {
                 (name("connection", "Where the rows come from", &chosen.connection))
                 (name("stream", "What they are", &chosen.stream))
-                (choice("dates", "Dates have", DATES, &chosen.dates))
-                (choice("decimal", "Numbers have", DECIMALS, &chosen.decimal))
+                (choice("dates", "Dates have", &DATES, &chosen.dates))
+                (choice("decimal", "Numbers have", &DECIMALS, &chosen.decimal))
                 div {
                     label class="choice" for="add-fields" {
                         input type="checkbox" id="add-fields" name="add-fields" value="on"

@@ -2,29 +2,34 @@
 //!
 //! *Shape*: `05.01.2026`, `1/26/2026`, `5 Jan 2026`, `Jan 5, 2026`, `2026/01/05`, with the name of
 //! the weekday before it or not, and behind it a time of day such as `9:05`, `21:05:30.5` or `9:05
-//! PM` and a zone such as `+0000`, `-05:00` or `UTC`. With points the day is first. A year of two
-//! digits lies between 1970 and 2069.
+//! PM` and a zone such as `+0000`, `-05:00`, `UTC`, `CET` or `Europe/Zurich`. An abbreviation that
+//! several zones have, such as `CST`, is left out, so the time stays that of the place. With points
+//! the day is first. A year of two digits lies between 1970 and 2069.
 
 use crate::records::instant::Instant;
+use crate::records::zone::Zone;
 
-/// The order of the day and the month, both numbers, before the year.
+/// The order of the day, the month and the year, all numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DateOrder {
     /// `26/01/2026`
     DayFirst,
     /// `01/26/2026`
     MonthFirst,
+    /// `26-01-26` with the year in front. A year of four digits in front is so in every order.
+    YearFirst,
 }
 
 impl DateOrder {
-    /// Both orders, the day first.
-    pub const ALL: [Self; 2] = [Self::DayFirst, Self::MonthFirst];
+    /// All orders, the day first.
+    pub const ALL: [Self; 3] = [Self::DayFirst, Self::MonthFirst, Self::YearFirst];
 
     /// Returns the name, as the owner writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::DayFirst => "day-first",
             Self::MonthFirst => "month-first",
+            Self::YearFirst => "year-first",
         }
     }
 
@@ -51,12 +56,36 @@ pub fn to_rfc3339(text: &str, order: DateOrder) -> Option<String> {
     }
     let (date, rest) = date(without_weekday(text), order)?;
     let rest = rest.strip_prefix(',').unwrap_or(rest);
-    let time = match rest.trim() {
-        "" => String::new(),
+    let (clock, zone) = match rest.trim() {
+        "" => (String::new(), ""),
         clock => time(rest.strip_prefix(['T', ' ']).map(|_| clock.trim_start_matches('T'))?)?,
     };
-    let spelled = format!("{date}{time}");
+    let local = format!("{date}{clock}");
+    let spelled = match zone.contains('/') {
+        true => Zone::named(zone)?.instant_of(&local)?.to_rfc3339(),
+        false => format!("{local}{}", offset(zone)?),
+    };
     Instant::parse(&spelled).map(|_| spelled)
+}
+
+/// Returns the abbreviation of a zone behind a time that says nothing, since several zones have it.
+pub fn vague_zone(text: &str) -> Option<&str> {
+    let zone = text.rsplit(' ').next()?;
+    let is_behind_clock = text.contains(':') && text.len() > zone.len();
+    (is_behind_clock && is_vague(zone)).then_some(zone)
+}
+
+/// Returns the first and the last number of a date of three numbers of at most two digits each,
+/// between which no point stands: either can be the year.
+pub fn outer_numbers(text: &str) -> Option<(u32, u32)> {
+    let end = text.find([' ', ',', 'T']).unwrap_or(text.len());
+    let mut parts = text.get(..end)?.split(['-', '/']);
+    let number = |part: &str| {
+        let is_short = (1..=2).contains(&part.len());
+        part.parse().ok().filter(|_| is_short && part.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let (first, _, last) = (number(parts.next()?)?, number(parts.next()?)?, number(parts.next()?)?);
+    parts.next().is_none().then_some((first, last))
 }
 
 /// Returns a date that is written as eight digits, `20260105`. `None` for another text, and for a
@@ -100,6 +129,10 @@ fn date(text: &str, order: DateOrder) -> Option<(String, &str)> {
                 return None;
             }
             match order {
+                DateOrder::YearFirst if separator != '.' => {
+                    let is_year = first.len() == 2 && second.len() == 2 && third.len() == 2;
+                    (year(first).filter(|_| is_year)?, two, short(third)?)
+                }
                 DateOrder::MonthFirst if separator != '.' => (year(third)?, one, two),
                 _ => (year(third)?, two, one),
             }
@@ -147,8 +180,8 @@ fn year(word: &str) -> Option<u32> {
     }
 }
 
-/// Reads a time of day with its zone, and returns it as RFC 3339 has it behind a date.
-fn time(text: &str) -> Option<String> {
+/// Reads a time of day, and returns it as RFC 3339 has it behind a date, with the text of its zone.
+fn time(text: &str) -> Option<(String, &str)> {
     let clock = text.find(|character: char| !matches!(character, '0'..='9' | ':' | '.' | ','));
     let (clock, rest) = text.split_at(clock.unwrap_or(text.len()));
     let mut parts = clock.split(':');
@@ -170,11 +203,39 @@ fn time(text: &str) -> Option<String> {
         _ => (hour, rest),
     };
     let point = if fraction.is_empty() { "" } else { "." };
-    let zone = zone(rest.trim())?;
-    Some(format!("T{hour:02}:{minute:02}:{second:02}{point}{fraction}{zone}"))
+    let clock = format!("T{hour:02}:{minute:02}:{second:02}{point}{fraction}");
+    Some((clock, rest.trim().trim_start_matches("Uhr").trim_matches(['(', ')', '[', ']', ' '])))
 }
 
-fn zone(text: &str) -> Option<String> {
+/// Abbreviations of zones that mean one offset.
+const OFFSETS: [(&str, &str); 8] = [
+    ("CET", "+01:00"),
+    ("MEZ", "+01:00"),
+    ("CEST", "+02:00"),
+    ("MESZ", "+02:00"),
+    ("WET", "+00:00"),
+    ("WEST", "+01:00"),
+    ("EET", "+02:00"),
+    ("EEST", "+03:00"),
+];
+
+/// Whether a text is an abbreviation that several zones have.
+fn is_vague(text: &str) -> bool {
+    (3..=5).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_uppercase())
+        && !matches!(text, "UTC" | "GMT")
+        && OFFSETS.iter().all(|(name, _)| *name != text)
+}
+
+/// Returns the offset of a zone as RFC 3339 has it; empty if the zone is vague.
+fn offset(text: &str) -> Option<String> {
+    let known = OFFSETS.iter().find(|(name, _)| *name == text);
+    if let Some((_, offset)) = known {
+        return Some((*offset).to_owned());
+    }
+    if is_vague(text) {
+        return Some(String::new());
+    }
     let digits = text.strip_prefix(['+', '-']).map(|digits| digits.replace(':', ""));
     match (text, digits) {
         ("", _) => Some(String::new()),
@@ -199,7 +260,8 @@ mod tests {
 
     #[test]
     fn a_date_is_read_in_each_spelling() {
-        let both = |text: &str| DateOrder::ALL.map(|order| to_rfc3339(text, order));
+        let two = [DateOrder::DayFirst, DateOrder::MonthFirst];
+        let both = |text: &str| two.map(|order| to_rfc3339(text, order));
         for (text, day_first, month_first) in [
             ("05.01.2026", "2026-01-05", "2026-01-05"),
             ("5.1.26", "2026-01-05", "2026-01-05"),
@@ -221,6 +283,10 @@ mod tests {
             ("05.01.2026, 21:05:30,5 UTC", "2026-01-05T21:05:30.5Z", "2026-01-05T21:05:30.5Z"),
             ("1/26/2026 12:05 AM", "", "2026-01-26T00:05:00"),
             ("1/26/2026 9:05:01 pm -05", "", "2026-01-26T21:05:01-05:00"),
+            ("05.01.2026 9:05 CEST", "2026-01-05T09:05:00+02:00", "2026-01-05T09:05:00+02:00"),
+            ("2026-07-05 09:05 Europe/Zurich", "2026-07-05T07:05:00Z", "2026-07-05T07:05:00Z"),
+            ("2026-07-05 09:05 CST", "2026-07-05T09:05:00", "2026-07-05T09:05:00"),
+            ("2026-07-05 09:05 Mars/Olympus", "", ""),
             ("31.02.2026", "", ""),
             ("5.1", "", ""),
             ("1.2.3", "", ""),
@@ -235,6 +301,15 @@ mod tests {
             let expected = expected.map(|date| Some(date.to_owned()).filter(|_| !date.is_empty()));
             assert_eq!(both(text), expected, "{text}");
         }
+        let year_first = |text| to_rfc3339(text, DateOrder::YearFirst);
+        assert_eq!(year_first("26-03-31").as_deref(), Some("2026-03-31"));
+        assert_eq!(year_first("26.03.31"), to_rfc3339("26.03.31", DateOrder::DayFirst));
+        for text in ["1/2/26", "26/01/2026", "01/26/26"] {
+            assert_eq!(year_first(text), None, "{text}");
+        }
+        assert_eq!(vague_zone("2026-07-05 09:05 CST"), Some("CST"));
+        assert_eq!((vague_zone("2026-07-05 09:05 CET"), vague_zone("9:05 am")), (None, None));
+        assert_eq!((outer_numbers("26-03-31"), outer_numbers("26.03.31")), (Some((26, 31)), None));
         assert_eq!(compact_to_rfc3339("20260105").as_deref(), Some("2026-01-05"));
         for text in ["20261305", "12345678", "2026010", "2026-1-5"] {
             assert_eq!(compact_to_rfc3339(text), None, "{text}");

@@ -1,8 +1,9 @@
 //! Reads a number as people and spreadsheets write it: `-1.204,20 €`, `(1,204.20)`, `1'204.20-`.
 //!
 //! *Shape*: a sign before or behind the digits or around them as parentheses, a currency, digits
-//! with marks between groups of three, a decimal mark and more digits. A code such as `007` and a
-//! telephone number such as `+49 30` are not numbers.
+//! with marks between groups of three, a decimal mark and more digits, or none. `DR` behind a number
+//! makes it negative and `CR` does not, as `S` and `H` behind one with two decimals. A code such as
+//! `007` and a telephone number such as `+49 30` are not numbers.
 
 /// The mark between the whole and the fraction of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +16,9 @@ pub enum DecimalMark {
 
 /// The most digits of a number. A double rounds a longer one.
 pub const MAX_DIGITS: usize = 15;
+
+/// The most digits of a whole number with a plus. Telephone numbers have more.
+const MAX_PLUS_DIGITS: usize = 6;
 
 /// The signs and codes of currencies that may stand beside a number.
 const CURRENCIES: &str = "$ € £ ¥ ₹ ₽ ₩ ₺ ₪ ฿ kr zł Fr. EUR USD GBP CHF JPY SEK NOK DKK PLN CZK HUF \
@@ -60,7 +64,13 @@ pub fn to_json(text: &str, mark: DecimalMark) -> Option<String> {
         None => (body, None),
     };
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if fraction.is_some_and(|fraction| !is_digits(fraction)) || (has_plus && fraction.is_none()) {
+    let fraction = match (fraction, whole) {
+        // The mark is at the end.
+        (Some(""), whole) if is_digits(whole) => None,
+        (fraction, _) => fraction,
+    };
+    let is_long = has_plus && fraction.is_none() && whole.len() > MAX_PLUS_DIGITS;
+    if is_long || fraction.is_some_and(|fraction| !is_digits(fraction)) {
         return None;
     }
     let whole = match whole {
@@ -77,9 +87,34 @@ pub fn to_json(text: &str, mark: DecimalMark) -> Option<String> {
     })
 }
 
-/// Returns the currency beside a number, as it is spelled.
-pub fn currency(text: &str) -> Option<&str> {
-    Spelled::of(text)?.currency
+/// Returns the code of the currency beside a number, or its sign if that has no code.
+pub fn currency(text: &str) -> Option<&'static str> {
+    const CODES: [(&str, &str); 8] = [
+        ("€", "EUR"),
+        ("$", "USD"),
+        ("£", "GBP"),
+        ("₹", "INR"),
+        ("₽", "RUB"),
+        ("₩", "KRW"),
+        ("zł", "PLN"),
+        ("Fr.", "CHF"),
+    ];
+    let spelled = Spelled::of(text)?.currency?;
+    Some(CODES.iter().find(|(sign, _)| *sign == spelled).map_or(spelled, |(_, code)| code))
+}
+
+/// Whether a word behind the number is its sign, as in `45.10 DR`.
+pub fn has_side(text: &str) -> bool {
+    Spelled::of(text).is_some_and(|spelled| spelled.has_side)
+}
+
+/// Returns a number as JSON spells it with the other sign.
+pub fn negated(json: &str) -> String {
+    match json.strip_prefix('-') {
+        Some(positive) => positive.to_owned(),
+        None if json.bytes().all(|byte| matches!(byte, b'0' | b'.')) => json.to_owned(),
+        None => format!("-{json}"),
+    }
 }
 
 /// A text without its sign and currency.
@@ -87,7 +122,9 @@ struct Spelled<'t> {
     body: &'t str,
     minus_signs: usize,
     has_plus: bool,
-    currency: Option<&'t str>,
+    /// Whether a word behind the number is its sign.
+    has_side: bool,
+    currency: Option<&'static str>,
 }
 
 impl<'t> Spelled<'t> {
@@ -98,8 +135,10 @@ impl<'t> Spelled<'t> {
             body: inner.unwrap_or(text).trim(),
             minus_signs: usize::from(inner.is_some()),
             has_plus: false,
+            has_side: false,
             currency: None,
         };
+        spelled.take_side();
         // A sign may stand before and behind the currency.
         for _ in 0..2 {
             spelled.take_sign();
@@ -108,9 +147,25 @@ impl<'t> Spelled<'t> {
         let is_digit = |character: char| character.is_ascii_digit();
         let is_number =
             spelled.body.starts_with(|first| is_digit(first) || first == '.' || first == ',')
-                && spelled.body.ends_with(is_digit)
+                && spelled.body.ends_with(|last| is_digit(last) || last == '.' || last == ',')
                 && spelled.minus_signs <= 1;
         is_number.then_some(spelled)
+    }
+
+    /// Takes the word for a side of an account, of which the first of each pair is negative.
+    fn take_side(&mut self) {
+        for (word, is_negative, needs_cents) in
+            [("DR", true, false), ("CR", false, false), ("S", true, true), ("H", false, true)]
+        {
+            let Some(rest) = self.body.strip_suffix(word).map(str::trim_end) else { continue };
+            let digits = rest.bytes().rev().take_while(u8::is_ascii_digit).count();
+            let before = rest.len().checked_sub(digits + 1).and_then(|at| rest.get(at..=at));
+            if digits > 0 && (!needs_cents || (digits == 2 && matches!(before, Some("." | ",")))) {
+                (self.body, self.has_side) = (rest, true);
+                self.minus_signs += usize::from(is_negative);
+                return;
+            }
+        }
     }
 
     fn take_sign(&mut self) {
@@ -206,11 +261,17 @@ mod tests {
             ("1.204,20 EUR", None, Some("1204.20")),
             ("+4.20", Some("4.20"), None),
             (".5", Some("0.5"), None),
+            ("5.", Some("5"), None),
+            ("+12", Some("12"), Some("12")),
+            ("45.10 DR", Some("-45.10"), None),
+            ("45.10CR", Some("45.10"), None),
+            ("1.234,56 S", None, Some("-1234.56")),
+            ("42 S", None, None),
             ("0", Some("0"), Some("0")),
             ("1234567890123456", None, None),
             ("007", None, None),
             ("+49 30 123", None, None),
-            ("+4930", None, None),
+            ("+49301234", None, None),
             ("49 301 234", None, None),
             ("1.2.3", None, None),
             ("1,23,4", None, None),
@@ -224,7 +285,8 @@ mod tests {
             assert_eq!(both(text), [point, comma].map(|json| json.map(str::to_owned)), "{text}");
         }
         assert_eq!(currency("1.204,20 EUR"), Some("EUR"));
-        assert_eq!(currency("-€4"), Some("€"));
+        assert_eq!(currency("-€4"), Some("EUR"));
+        assert_eq!(["4.5", "-4.5", "0.0"].map(negated), ["-4.5", "4.5", "0.0"]);
         assert_eq!(currency("4"), None);
     }
 

@@ -6,7 +6,7 @@
 
 use stile_domain::records::instant::Instant;
 
-use super::super::compact_time::written;
+use super::super::compact_time::{or_as_written, written};
 use super::message::{Message, Node, ReferredFiles};
 use crate::attachment::Attachment;
 use crate::json_object::{JsonObject, truncate_name};
@@ -37,7 +37,8 @@ pub(super) fn nodes(conversation: &JsonObject) -> Option<Vec<(Node, String)>> {
 
 /// Returns when a conversation or a message began.
 pub(super) fn time(object: &JsonObject) -> Option<String> {
-    Instant::parse(object.text("created_at")?).and_then(written)
+    let text = object.text("created_at")?;
+    or_as_written(Instant::parse(text).and_then(written), text)
 }
 
 /// Returns a message; `None` if it has neither text nor files.

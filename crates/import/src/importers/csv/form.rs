@@ -11,7 +11,8 @@ use std::path::Path;
 
 use stile_domain::records::declaration::{Declaration, JsonType};
 use stile_domain::records::table::column::{
-    ColumnEvidence, ColumnReading, OpenDates, Precedents, TableReading, TableSpelling, decide,
+    AmountReading, ColumnEvidence, ColumnReading, OpenDates, Precedents, TableReading,
+    TableSpelling, decide,
 };
 use stile_domain::records::table::written_date::{self, DateOrder};
 use stile_domain::records::table::written_number::{self, DecimalMark};
@@ -50,8 +51,24 @@ pub struct CsvForm {
     pub columns: Vec<ColumnReading>,
     /// How the numbers and dates of the table are spelled, where it shows.
     pub spelling: TableSpelling,
+    /// How many records repeat the header. They are left out.
+    pub repeated_headers: u64,
+    /// The columns of numbers, and those of dates, by name. A few of their cells may be something
+    /// else.
+    pub numbers: Vec<String>,
+    /// See [`Self::numbers`].
+    pub dates: Vec<String>,
     /// What was decided and why, one line each, for a person to read.
     pub reasons: Vec<String>,
+}
+
+/// What the whole of a table shows.
+struct ReadTable {
+    names: Vec<String>,
+    /// What is to be said of columns, by their number from 0.
+    remarks: Vec<(usize, String)>,
+    /// How many lines below the table are left out.
+    below: usize,
 }
 
 /// Why the form of a file is not found.
@@ -61,11 +78,7 @@ pub enum CsvFormError {
     #[error("{0}")]
     Read(#[from] io::Error),
     /// The dates can be read in two ways.
-    #[error(
-        "the dates in `{}`, such as `{}`, can have the day or the month first, and no date in the \
-         file shows which",
-        .0.column, .0.example
-    )]
+    #[error("{}", .0.described())]
     OpenDates(OpenDates),
 }
 
@@ -104,6 +117,9 @@ impl CsvForm {
             header: HeaderRow::Present,
             columns: Vec::new(),
             spelling: TableSpelling::default(),
+            repeated_headers: 0,
+            numbers: Vec::new(),
+            dates: Vec::new(),
             reasons: Vec::new(),
         }
     }
@@ -137,26 +153,53 @@ impl CsvForm {
         let options = said
             .clone()
             .or(CsvOptions { spelling: TableSpelling::default(), ..remembered.clone() });
-        let encoding = match &options.encoding {
-            Some(encoding) => encoding.clone(),
-            None => Encoding::find(open()?)?,
+        let marked = Encoding::marked(open()?.fill_buf()?);
+        let encoding = match (&said.encoding, marked, &options.encoding) {
+            (Some(said), ..) => said.clone(),
+            // What is remembered counts where the file says nothing.
+            (None, Some(marked), _) => marked,
+            (None, None, Some(remembered)) => remembered.clone(),
+            (None, None, None) => Encoding::find(open()?)?,
         };
         let text = || open().map(|reader| Transcoder::new(reader, encoding.clone()));
         let mut sample = Vec::new();
         text()?.take(SAMPLE_BYTES).read_to_end(&mut sample)?;
         let (first, named) = separator_line(&sample);
-        let first = options.skipped_lines.map_or(first, |lines| lines.saturating_add(1));
-        let delimiter = options.delimiter.or(named).unwrap_or_else(|| delimiter(&sample, first));
-        let records = sample_records(&sample, first, delimiter);
-        let table = match options.skipped_lines {
-            Some(_) => 0,
-            None => first_of_table(&records),
+        let skipped = |lines: u64| lines.saturating_add(1);
+        let remembered_delimiter = remembered
+            .delimiter
+            .filter(|&delimiter| usual_width(&sample_records(&sample, first, delimiter)) > 1);
+        let delimiter = said.delimiter.or(named).or(remembered_delimiter);
+        let delimiter = delimiter.unwrap_or_else(|| {
+            let known = |delimiter: &u8| {
+                known_header(&sample_records(&sample, first, *delimiter), stream).is_some()
+            };
+            let from = said.skipped_lines.map_or(first, skipped);
+            DELIMITERS.into_iter().find(known).unwrap_or_else(|| delimiter_of(&sample, from))
+        });
+        let all = sample_records(&sample, first, delimiter);
+        // The names that the stream declares are the header, wherever they stand.
+        let known = known_header(&all, stream).filter(|_| said.skipped_lines.is_none());
+        let known = known.filter(|_| said.header != Some(HeaderRow::Absent));
+        let (records, table) = match (known, options.skipped_lines) {
+            (Some(at), _) => (all, at),
+            (None, Some(lines)) => (sample_records(&sample, skipped(lines), delimiter), 0),
+            (None, None) => {
+                let at = first_of_table(&all);
+                (all, at)
+            }
         };
         let begins = records.get(table);
-        let header = options.header.unwrap_or_else(|| match begins {
-            Some(record) if has_values(record) => HeaderRow::Absent,
+        let header = match (known, options.header, begins) {
+            (Some(_), ..) => HeaderRow::Present,
+            (None, Some(header), _) => header,
+            (None, None, Some(record)) if has_values(record) => HeaderRow::Absent,
             _ => HeaderRow::Present,
-        });
+        };
+        let first = match (known, options.skipped_lines) {
+            (None, Some(lines)) => skipped(lines),
+            _ => first,
+        };
         let mut form = Self {
             encoding: encoding.clone(),
             first_line: begins.map_or(first, |record| record.line),
@@ -167,25 +210,26 @@ impl CsvForm {
             said: options.spelling,
             remembered: remembered.spelling,
             has_semicolons: delimiter == b';',
+            lacks_names: header == HeaderRow::Absent,
         };
-        let names = form.read_columns(text()?, precedents)?;
-        form.explain(&names, stream);
+        let table = form.read_columns(text()?, precedents)?;
+        form.explain(table, stream);
         Ok(form)
     }
 
-    /// Looks at every row, and decides how each column is read and where the table ends. Returns
-    /// the names of the columns.
+    /// Looks at every row, and decides how each column is read and where the table ends.
     fn read_columns(
         &mut self,
         reader: impl BufRead,
         precedents: Precedents,
-    ) -> Result<Vec<String>, CsvFormError> {
+    ) -> Result<ReadTable, CsvFormError> {
         let source = LineSource::new(reader);
         let mut records = RecordReader::new(source, self.delimiter, MAX_ROW_BYTES);
         records.skip_lines_before(self.first_line)?;
         let mut columns: Vec<(String, ColumnEvidence)> = Vec::new();
         let mut footers = Footers::default();
         let (mut is_first, mut ended) = (true, 0);
+        let mut header: Vec<String> = Vec::new();
         while let Some((line, end)) = records.next()? {
             match end {
                 RecordEnd::Whole => {}
@@ -202,8 +246,14 @@ impl CsvForm {
                 columns = names.into_iter().map(|name| (name, ColumnEvidence::default())).collect();
                 if std::mem::take(&mut is_first) && self.header == HeaderRow::Present {
                     ended = records.line();
+                    header = cells.iter().map(|&cell| cell.to_owned()).collect();
                     continue;
                 }
+            }
+            if header.len() > 1 && cells == header {
+                self.repeated_headers += 1;
+                ended = records.line();
+                continue;
             }
             let lacks_date = lacks_date(&columns, &cells);
             footers.observe(line, line > ended, &cells, columns.len(), lacks_date);
@@ -213,14 +263,24 @@ impl CsvForm {
             ended = records.line();
         }
         self.last_line = footers.last_row();
-        let TableReading { columns: readings, spelling } =
+        let TableReading { columns: readings, spelling, remarks } =
             decide(&columns, precedents).map_err(CsvFormError::OpenDates)?;
         (self.columns, self.spelling) = (readings, spelling);
-        Ok(columns.into_iter().map(|(name, _)| name).collect())
+        for (at, (name, evidence)) in columns.iter().enumerate() {
+            match self.columns.get(at) {
+                Some(ColumnReading::CompactDate) => self.dates.push(name.clone()),
+                _ if evidence.is_number() => self.numbers.push(name.clone()),
+                _ if evidence.is_date() => self.dates.push(name.clone()),
+                _ => {}
+            }
+        }
+        let names = columns.into_iter().map(|(name, _)| name).collect();
+        Ok(ReadTable { names, remarks, below: footers.pending.len() })
     }
 
     /// Lets columns stay text that the stream declares as text, and writes the reasons.
-    fn explain(&mut self, names: &[String], stream: Option<&Declaration>) {
+    fn explain(&mut self, table: ReadTable, stream: Option<&Declaration>) {
+        let ReadTable { names, remarks, below } = table;
         let mut reasons = Vec::new();
         if self.encoding != Encoding::Utf8 {
             reasons.push(format!("the encoding is {}", self.encoding.name()));
@@ -234,32 +294,57 @@ impl CsvForm {
             lines => reasons.push(format!("{lines} lines above the table are left out")),
         }
         if let Some(line) = self.last_line {
-            reasons.push(format!("what follows line {line} is below the table and left out"));
+            let lines = match below {
+                1 => format!("1 line below the table, after line {line}, is"),
+                below => format!("{below} lines below the table, after line {line}, are"),
+            };
+            reasons.push(format!("{lines} left out"));
+        }
+        match self.repeated_headers {
+            0 => {}
+            1 => reasons.push("1 line repeats the header and is left out".to_owned()),
+            lines => reasons.push(format!("{lines} lines repeat the header and are left out")),
         }
         if self.header == HeaderRow::Absent {
             reasons.push("the table has no header, so its columns are numbered".to_owned());
         }
-        for (name, reading) in names.iter().zip(&mut self.columns) {
+        for (at, (name, reading)) in names.iter().zip(&mut self.columns).enumerate() {
+            let remarks = remarks.iter().filter(|(column, _)| *column == at);
+            let remarks: Vec<String> = remarks
+                .map(|(_, remark)| format!("`{}` {remark}", shown_start(name, 64)))
+                .collect();
             let declared = stream.and_then(|stream| stream.field(name));
             let fits = declared.is_none_or(|field| match reading {
                 ColumnReading::AsWritten => true,
-                ColumnReading::Number(_) => [JsonType::Number, JsonType::Integer]
-                    .iter()
-                    .any(|&kind| field.types.contains(kind)),
+                ColumnReading::Number(_) | ColumnReading::Amount(_) => {
+                    [JsonType::Number, JsonType::Integer]
+                        .iter()
+                        .any(|&kind| field.types.contains(kind))
+                }
                 ColumnReading::Date(_) | ColumnReading::CompactDate => field.format.is_some(),
             });
             let name = shown_start(name, 64);
             let what = match reading {
-                ColumnReading::AsWritten => continue,
-                ColumnReading::Number(DecimalMark::Point) => "numbers with a decimal point",
-                ColumnReading::Number(DecimalMark::Comma) => "numbers with a decimal comma",
-                ColumnReading::Date(_) if self.spelling.dates.is_none() => "dates",
-                ColumnReading::Date(DateOrder::DayFirst) => "dates with the day first",
-                ColumnReading::Date(DateOrder::MonthFirst) => "dates with the month first",
-                ColumnReading::CompactDate => "dates of eight digits",
+                ColumnReading::AsWritten => {
+                    reasons.extend(remarks);
+                    continue;
+                }
+                ColumnReading::Number(mark) => numbers_with(*mark).to_owned(),
+                ColumnReading::Amount(AmountReading { mark, currency, .. }) => {
+                    let currency = currency.map(|own| format!(", in {own}")).unwrap_or_default();
+                    format!("{}{currency}", numbers_with(*mark))
+                }
+                ColumnReading::Date(_) if self.spelling.dates.is_none() => "dates".to_owned(),
+                ColumnReading::Date(DateOrder::DayFirst) => "dates with the day first".to_owned(),
+                ColumnReading::Date(DateOrder::MonthFirst) => {
+                    "dates with the month first".to_owned()
+                }
+                ColumnReading::Date(DateOrder::YearFirst) => "dates with the year first".to_owned(),
+                ColumnReading::CompactDate => "dates of eight digits".to_owned(),
             };
             if fits {
                 reasons.push(format!("`{name}` has {what}"));
+                reasons.extend(remarks);
             } else {
                 *reading = ColumnReading::AsWritten;
                 reasons.push(format!(
@@ -268,6 +353,13 @@ impl CsvForm {
             }
         }
         self.reasons = reasons;
+    }
+}
+
+fn numbers_with(mark: DecimalMark) -> &'static str {
+    match mark {
+        DecimalMark::Point => "numbers with a decimal point",
+        DecimalMark::Comma => "numbers with a decimal comma",
     }
 }
 
@@ -402,7 +494,7 @@ fn separator_line(sample: &[u8]) -> (u64, Option<u8>) {
 }
 
 /// Chooses the delimiter that makes the most cells in records of equal length.
-fn delimiter(sample: &[u8], first: u64) -> u8 {
+fn delimiter_of(sample: &[u8], first: u64) -> u8 {
     let score = |delimiter: u8| {
         let records = sample_records(sample, first, delimiter);
         let width = usual_width(&records);
@@ -445,12 +537,16 @@ fn sample_records(sample: &[u8], first: u64, delimiter: u8) -> Vec<SampleRecord>
 
 /// Returns the index of the first record of the table: the first one with at least as many cells as
 /// most records have, three fifths of them filled. A header with one cell less directly above
-/// belongs to the table, so that the rows are reported as what they are.
+/// belongs to the table, so that the rows are reported as what they are. Of several records without
+/// values the one directly above the values is the header.
 fn first_of_table(records: &[SampleRecord]) -> usize {
     let width = usual_width(records);
     let is_of_table =
         |record: &SampleRecord| record.cells.len() >= width && record.filled() * 5 >= width * 3;
     let first = records.iter().position(is_of_table).unwrap_or(0);
+    if let Some(header) = header_above_values(records, first) {
+        return header;
+    }
     let above = first.checked_sub(1).and_then(|above| records.get(above));
     let is_header = above.zip(records.get(first)).is_some_and(|(above, record)| {
         above.cells.len() >= 2
@@ -460,17 +556,66 @@ fn first_of_table(records: &[SampleRecord]) -> usize {
     if is_header { first - 1 } else { first }
 }
 
-/// Returns whether a record has a date, or a number that is not a whole one without a sign. Names
-/// of columns are neither, but some are years.
-fn has_values(record: &SampleRecord) -> bool {
-    record.cells.iter().map(|cell| cell.trim()).any(|cell| {
-        let is_number =
-            DecimalMark::ALL.iter().any(|&mark| written_number::to_json(cell, mark).is_some());
-        let is_whole = cell.bytes().all(|byte| byte.is_ascii_digit());
-        let is_date =
-            DateOrder::ALL.iter().any(|&order| written_date::to_rfc3339(cell, order).is_some());
-        is_date || (is_number && !is_whole)
+/// Returns the index of the record above the first one that has a value in each column of values,
+/// if that record has words in all of them and lies behind `first`. Two columns of values are
+/// needed to tell a header from a row with an odd cell.
+fn header_above_values(records: &[SampleRecord], first: usize) -> Option<usize> {
+    let below = records.get(first..)?;
+    // What stands above the table is in the first lines.
+    let body = below.get(below.len() / 3..)?;
+    let width = usual_width(records);
+    let cell = |record: &SampleRecord, column: usize| -> String {
+        record.cells.get(column).map(|cell| cell.trim().to_owned()).unwrap_or_default()
+    };
+    let is_of_values = |&column: &usize| {
+        let filled = body.iter().map(|record| cell(record, column)).filter(|it| !it.is_empty());
+        let (all, values) = filled
+            .fold((0, 0), |(all, values), cell| (all + 1, values + usize::from(is_value(&cell))));
+        values > 0 && values * 2 >= all
+    };
+    let of_values: Vec<usize> = (0..width).filter(is_of_values).collect();
+    if of_values.len() < 2 {
+        return None;
+    }
+    let row = below.iter().position(|record| {
+        let cells = of_values.iter().map(|&column| cell(record, column));
+        let filled: Vec<String> = cells.filter(|cell| !cell.is_empty()).collect();
+        filled.len() * 2 > of_values.len() && filled.iter().all(|cell| is_value(cell))
+    })?;
+    let above = below.get(row.checked_sub(1)?)?;
+    let is_header = of_values.iter().all(|&column| {
+        let cell = cell(above, column);
+        !is_value(&cell) && cell.chars().any(char::is_alphabetic)
+    });
+    (is_header && row > 1).then_some(first + row - 1)
+}
+
+/// Returns the index of the record with the names of fields that the stream declares: most of its
+/// cells, and two or more, or the only one.
+fn known_header(records: &[SampleRecord], stream: Option<&Declaration>) -> Option<usize> {
+    let stream = stream?;
+    records.iter().position(|record| {
+        let names = column_names(record.cells.iter().map(String::as_str));
+        let filled = record.filled();
+        let known = names.iter().filter(|name| stream.field(name).is_some()).count();
+        let needed = if filled == 1 { 1 } else { 2.max((filled * 3).div_ceil(5)) };
+        filled > 0 && known >= needed
     })
+}
+
+/// Returns whether a record has a value. Names of columns have none.
+fn has_values(record: &SampleRecord) -> bool {
+    let compact = |cell: &str| written_date::compact_to_rfc3339(cell).is_some();
+    record.cells.iter().map(|cell| cell.trim()).any(|cell| is_value(cell) || compact(cell))
+}
+
+/// Returns whether a cell is a date, or a number that is not a whole one without a sign: some names
+/// of columns are years.
+fn is_value(cell: &str) -> bool {
+    let is_number =
+        DecimalMark::ALL.iter().any(|&mark| written_number::to_json(cell, mark).is_some());
+    let is_whole = cell.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && !is_whole || ColumnEvidence::is_date_cell(cell)
 }
 
 #[cfg(test)]

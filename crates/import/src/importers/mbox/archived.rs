@@ -1,9 +1,10 @@
-//! Reads the mail in a zip file: its mailboxes (`.mbox`) and its messages (`.eml`), in its order.
+//! Reads the mail in a zip file: its mailboxes (`.mbox`, or without an extension), its messages
+//! (`.eml`) and those of a Maildir, in its order.
 //!
 //! The archive is never unpacked. Progress is counted in the bytes of the zip file, in proportion
 //! to the unpacked bytes that were read.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,23 +12,57 @@ use stile_store::archive::{Archive, ArchiveEntry, ArchiveEntryReader, RefusedArc
 use stile_store::files;
 
 use super::mailbox::{MAX_MESSAGE_BYTES, RawMessageError};
-use super::message_rows::{MailboxRows, message_row};
-use crate::importer::{ImportRows, ImportTarget, LocatedRow, UnusableRow, file_bytes};
+use super::message_rows::{MailboxRows, is_beginning_of_mail, message_row};
+use super::threads::Threads;
+use crate::importer::{Contents, ImportRows, ImportTarget, LocatedRow, UnusableRow, file_bytes};
 
 /// Returns whether an archive has a mailbox or a message.
-pub(super) fn has_mail(archive: &Archive) -> bool {
-    archive.entries().iter().any(|entry| is_mail(&entry.name))
+pub(in crate::importers) fn has_mail(archive: &Archive) -> bool {
+    archive.entries().iter().any(|entry| kind_of(archive, entry).is_some())
 }
 
 /// Returns whether a file is a zip file.
-pub(super) fn is_zip(path: &Path) -> io::Result<bool> {
+pub(in crate::importers) fn is_zip(path: &Path) -> io::Result<bool> {
     let mut beginning = [0; 2];
     let mut file = files::open(path)?.reader;
     Ok(io::Read::read_exact(&mut file, &mut beginning).is_ok() && &beginning == b"PK")
 }
 
-fn is_mail(name: &str) -> bool {
-    has_extension(name, "mbox") || has_extension(name, "eml")
+/// What a file in an archive holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MailKind {
+    Mailbox,
+    Message,
+}
+
+/// Returns what a file holds by its name or, if it has no extension or is in a folder of a Maildir,
+/// by its beginning: so Thunderbird names its mailboxes.
+fn kind_of(archive: &Archive, entry: &ArchiveEntry) -> Option<MailKind> {
+    if let Some(kind) = kind_by_name(&entry.name) {
+        return Some(kind);
+    }
+    let mut parts = entry.name.rsplit('/');
+    let (name, folder) = (parts.next().unwrap_or_default(), parts.next());
+    let is_in_maildir = matches!(folder, Some("cur" | "new"));
+    if name.is_empty() || (name.contains('.') && !is_in_maildir) {
+        return None;
+    }
+    let mut beginning = Vec::with_capacity(Contents::BEGINNING_BYTES);
+    let reader = archive.read(entry).ok()?;
+    let most = Contents::BEGINNING_BYTES as u64;
+    io::Read::take(reader, most).read_to_end(&mut beginning).ok()?;
+    match beginning.starts_with(b"From ") {
+        true => Some(MailKind::Mailbox),
+        false => is_beginning_of_mail(&beginning).then_some(MailKind::Message),
+    }
+}
+
+fn kind_by_name(name: &str) -> Option<MailKind> {
+    match name {
+        _ if has_extension(name, "mbox") => Some(MailKind::Mailbox),
+        _ if has_extension(name, "eml") => Some(MailKind::Message),
+        _ => None,
+    }
 }
 
 fn has_extension(name: &str, extension: &str) -> bool {
@@ -35,10 +70,12 @@ fn has_extension(name: &str, extension: &str) -> bool {
 }
 
 /// The mail in a zip file.
-pub(super) struct ArchivedMail {
+pub(in crate::importers) struct ArchivedMail {
     archive: Arc<Archive>,
     /// The path of the archive, as a person reads it.
     path: String,
+    /// What each entry holds.
+    kinds: Vec<Option<MailKind>>,
     /// The number of the next entry to open.
     next: usize,
     mailbox: Option<MailboxRows<ArchiveEntryReader>>,
@@ -50,16 +87,20 @@ pub(super) struct ArchivedMail {
     /// The size of the archive.
     packed: u64,
     target: ImportTarget,
+    threads: Threads,
 }
 
 impl ArchivedMail {
     /// Opens an archive.
-    pub(super) fn open(path: &Path, target: &ImportTarget) -> io::Result<Self> {
+    pub(in crate::importers) fn open(path: &Path, target: &ImportTarget) -> io::Result<Self> {
         let archive = Arc::new(Archive::open(path)?);
-        if !has_mail(&archive) {
+        let kinds: Vec<Option<MailKind>> =
+            archive.entries().iter().map(|entry| kind_of(&archive, entry)).collect();
+        if kinds.iter().all(Option::is_none) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "no file in the archive ends in `.mbox` or `.eml`",
+                "no file in the archive is mail: none ends in `.mbox` or `.eml`, is in the `cur` or \
+                 `new` of a Maildir, or begins as a mailbox",
             ));
         }
         let path_text = path.display().to_string();
@@ -68,12 +109,13 @@ impl ArchivedMail {
             line: 1,
             row: Err(UnusableRow::new(refused.error.code(), refused.error)),
         };
-        let is_wanted = |refused: &&RefusedArchiveEntry| is_mail(&refused.name);
+        let is_wanted = |refused: &&RefusedArchiveEntry| kind_by_name(&refused.name).is_some();
         let refused: Vec<LocatedRow> =
             archive.refused().iter().filter(is_wanted).map(located).collect();
-        let mail = archive.entries().iter().filter(|entry| is_mail(&entry.name));
+        let mail = archive.entries().iter().zip(&kinds).filter(|(_, kind)| kind.is_some());
         Ok(Self {
-            total: mail.map(|entry| entry.bytes).sum(),
+            total: mail.map(|(entry, _)| entry.bytes).sum(),
+            kinds,
             packed: file_bytes(path)?,
             archive,
             path: path_text,
@@ -82,24 +124,26 @@ impl ArchivedMail {
             refused: refused.into_iter(),
             before: 0,
             target: target.clone(),
+            threads: Threads::default(),
         })
     }
 
     /// Opens an entry. Returns the row of a message; `None` for a mailbox, which is read next.
-    fn open_entry(&mut self, entry: &ArchiveEntry) -> Option<LocatedRow> {
+    fn open_entry(&mut self, entry: &ArchiveEntry, kind: MailKind) -> Option<LocatedRow> {
         let file: Arc<str> = format!("{}/{}", self.path, entry.name).into();
         let row = match self.archive.read(entry) {
             Err(error) => Err(unreadable(&error)),
-            Ok(reader) if has_extension(&entry.name, "mbox") => {
-                self.mailbox = Some(MailboxRows::named(file, reader, &self.target));
+            Ok(reader) if kind == MailKind::Mailbox => {
+                self.mailbox =
+                    Some(MailboxRows::named(file, reader, (&self.target, &self.threads)));
                 return None;
             }
             Ok(mut reader) => {
                 self.before += entry.bytes;
                 match files::read_short(&mut reader, MAX_MESSAGE_BYTES as u64) {
-                    Ok(message) => message_row(Ok(message), &self.target),
+                    Ok(message) => message_row(Ok(message), (&self.target, &self.threads)),
                     Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                        message_row(Err(RawMessageError::TooLarge), &self.target)
+                        message_row(Err(RawMessageError::TooLarge), (&self.target, &self.threads))
                     }
                     Err(error) => Err(unreadable(&error)),
                 }
@@ -130,9 +174,10 @@ impl ImportRows for ArchivedMail {
             }
             let archive = Arc::clone(&self.archive);
             let Some(entry) = archive.entries().get(self.next) else { return Ok(None) };
+            let kind = self.kinds.get(self.next).copied().flatten();
             self.next += 1;
-            if is_mail(&entry.name)
-                && let Some(row) = self.open_entry(entry)
+            if let Some(kind) = kind
+                && let Some(row) = self.open_entry(entry, kind)
             {
                 return Ok(Some(row));
             }

@@ -3,8 +3,9 @@
 //! *Shape*: `message_id` (the key), `date`, `from`, `to`, `cc`, `subject`, `in_reply_to`,
 //! `in_reply_to_ref`, `thread`, `thread_ref`, `labels`, `body`, `attachments`. A field is absent if
 //! the message does not have it. A message without an identifier, or with one that is too long for
-//! a key, gets `sha256:` and the digest of its bytes. A message without `Date` has the time of its
-//! last `Received`, which is the first of the header. `thread` is the first identifier in
+//! a key, gets `sha256:` and the digest of its bytes. A message without a `Date` that can be read has
+//! the time of its last `Received`, which is the first of the header, or else its `Date` as it is
+//! written. `thread` is the first identifier in
 //! `References`, or else the one in `In-Reply-To`, or else the message's own.
 
 use stile_domain::hash::ContentHash;
@@ -98,9 +99,13 @@ fn header_of(raw: &[u8]) -> Result<Header<'_>, MailError> {
 
 /// Returns when a message was sent or, if its header does not say so, when it was received last.
 fn date(header: &Header<'_>) -> Option<String> {
-    let Some(date) = header.raw_text("date") else {
+    let received = || {
         let received = header.raw_text("received")?;
-        return date::to_rfc3339(received.rsplit_once(';')?.1);
+        date::to_rfc3339(received.rsplit_once(';')?.1)
     };
-    date::to_rfc3339(&date)
+    match header.raw_text("date").filter(|date| !date.is_empty()) {
+        None => received(),
+        // What nobody can read is kept, and counted as a value that does not fit.
+        Some(date) => date::to_rfc3339(&date).or_else(received).or(Some(date)),
+    }
 }

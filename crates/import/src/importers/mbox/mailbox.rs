@@ -50,6 +50,9 @@ pub enum RawMessageError {
     /// The message has more than [`MAX_MESSAGE_BYTES`].
     #[error("the message has more than 64 MiB")]
     TooLarge,
+    /// The file is no text.
+    #[error("the file is no message of mail: it begins with bytes that are no text")]
+    NotText,
     /// The file does not begin with a From-line. No message follows.
     #[error(
         "the file is not a mailbox: it does not begin with a line like \
@@ -63,6 +66,7 @@ impl RawMessageError {
     pub fn code(self) -> &'static str {
         match self {
             Self::TooLarge => "message_too_large",
+            Self::NotText => "no_header",
             Self::NotAMailbox => "not_a_mailbox",
         }
     }

@@ -17,7 +17,7 @@ pub(crate) const EXPORT_FORMAT: &str = "stile";
 /// The names of the decimal marks.
 pub(crate) const DECIMALS: [&str; 2] = ["point", "comma"];
 /// The names of the orders of dates.
-pub(crate) const DATE_ORDERS: [&str; 2] = ["day-first", "month-first"];
+pub(crate) const DATE_ORDERS: [&str; 3] = ["day-first", "month-first", "year-first"];
 /// What `--header` can be.
 pub(crate) const HEADERS: [&str; 2] = ["yes", "no"];
 

@@ -119,6 +119,36 @@ fn a_total_below_the_table_is_no_row_and_is_said() {
 }
 
 #[test]
+fn a_header_is_found_among_lines_like_it_and_below_it_left_out() {
+    let table = "Datum;Was;Betrag\n05.01.2026;A;-4,20\n06.01.2026;B;-5,80\n";
+    let above = format!("Kontoinhaber;Ann;DE12\nZeitraum;01.01.2026;31.01.2026\n{table}");
+    assert_eq!(rows(above), rows(table));
+    let again = format!("{table}Datum;Was;Betrag\n07.01.2026;C;-1,00\n");
+    assert_eq!(rows(&again).len(), 3);
+    let found = form(again.as_bytes(), &CsvOptions::default()).unwrap();
+    assert!(found.reasons.contains(&"1 line repeats the header and is left out".to_owned()));
+    // A row with an odd cell is no header.
+    assert_eq!(rows("name;amount\nAnn;none\nBo;5,5\n").len(), 2);
+}
+
+#[test]
+fn the_side_of_the_account_and_the_zone_count_and_are_said() {
+    let said = |text: &str| {
+        let found = form(text.as_bytes(), &CsvOptions::default()).unwrap();
+        (rows_of(text.as_bytes(), &found), found.reasons.join("; "))
+    };
+    let (rows, why) = said("Tag;Umsatz;Soll/Haben\n05.01.2026;12,50;S\n06.01.2026;3,00;H\n");
+    assert_eq!((rows[0]["Umsatz"].clone(), rows[1]["Umsatz"].clone()), (json!(-12.5), json!(3.0)));
+    assert!(why.contains("`Umsatz` is negative where column 3 says `s`"), "{why}");
+    let (rows, why) =
+        said("Datum,Af Bij,Bedrag\n2026-01-05,Af,\"12,50\"\n2026-01-06,Bij,\"3,00\"\n");
+    assert_eq!(rows[0]["Bedrag"], json!(-12.5), "{why}");
+    let (rows, why) = said("when,n\n2026-07-05 09:05:00 CST,1\n2026-07-06 09:05:00 CST,2\n");
+    assert_eq!(rows[0]["when"], "2026-07-05T09:05:00");
+    assert!(why.contains("the zone `CST`"), "{why}");
+}
+
+#[test]
 fn the_letters_of_a_file_show_its_encoding() {
     let text = "Data;Opis;Kwota\n2026-01-05;żabka Łódź, zażółć gęślą jaźń;-4,20\n";
     let encoding = stile_domain::text_encoding::TextEncoding::named("windows-1250").unwrap();
