@@ -235,6 +235,15 @@ impl WordReader {
         self.finish()
     }
 
+    /// Returns the words of a text whose title stands beside it, as that of a document does. The
+    /// words of the title count as those of a note's title.
+    pub fn read_titled(&mut self, title: Option<&str>, text: &str, kind: FileKind) -> FileWords {
+        if let Some(text) = title {
+            self.read_line(MarkedLine { text, weight: Weight::Name, begins_section: false });
+        }
+        self.read(text, kind)
+    }
+
     fn read_line(&mut self, line: MarkedLine<'_>) {
         let long_enough = if line.begins_section { SECTION_WORDS } else { PASSAGE_WORDS };
         if self.passages.last().is_some_and(|passage| passage.words >= long_enough) {

@@ -31,6 +31,7 @@ use stile_domain::permit::{Edit, EditBelow, Permit, Walk};
 use crate::cancellation::Cancellation;
 
 use super::disclosure::Disclosure;
+use super::edited_text::NewText;
 use super::file_hash::hash_file;
 use super::notes::{ORDER, may_have_readable_links};
 use super::read::regular;
@@ -167,7 +168,7 @@ impl Space {
                 let plan = move |text: &str| {
                     Ok(moved.rewrite(&at, text).text.unwrap_or_else(|| text.to_owned()))
                 };
-                match self.edit(permit, hash, ["hash", "hash"], plan).await {
+                match self.edit(permit, hash, NewText::default(), ["hash", "hash"], plan).await {
                     Ok(edited) => (RewriteOutcome::Written, Some(edited.hash)),
                     Err(refusal) => (RewriteOutcome::Left(refusal.code().0), None),
                 }

@@ -31,7 +31,7 @@ use crate::cancellation::Cancellation;
 use crate::history::{Call, FileMetadata, NewChange, VersionSource};
 
 use super::edit_refusal::{explain, too_large_to_edit};
-use super::edited_text::{Base, EditableText, edited_file};
+use super::edited_text::{Base, EditableText, NewText, edited_file};
 use super::file_hash::hash_file;
 use super::foreign_lock::foreign_holder;
 use super::held::Held;
@@ -135,7 +135,7 @@ impl Inner {
     pub(super) fn try_edit(
         &self,
         path: &SpacePath,
-        base: ContentHash,
+        (base, new): (ContentHash, NewText),
         plan: &dyn Fn(&str) -> Result<String, EditError>,
     ) -> Result<EditedFile, Refusal> {
         let (limit, path_of) = (self.options.limits.file_size, || path.clone());
@@ -152,10 +152,10 @@ impl Inner {
         if ContentHash::digest(&bytes) != base {
             return Err(Refusal::Stale { path: path_of(), argument: "hash" });
         }
-        let text = EditableText::of(&bytes, path, Base::Whole(base))?;
-        let new =
+        let text = EditableText::of(&bytes, path, Base::Whole(base), new.encoding)?;
+        let edited =
             plan(&text.text).map_err(|error| explain(error, path, ["lines", "old"], limit))?;
-        let new = text.encode(new)?;
+        let new = text.encode(edited, new.is_ascii)?;
         if new.len() as u64 > limit {
             return Err(too_large_to_edit(path, limit));
         }
@@ -212,15 +212,16 @@ impl Change<'_> {
     pub(super) fn edit(
         &self,
         path: &SpacePath,
-        base: Base,
+        (base, new): (Base, NewText),
         arguments: [&'static str; 2],
         plan: &Plan,
     ) -> Result<EditedFile, Stop> {
         let limit = self.options.limits.file_size;
         self.edit_bytes(path, base, &|bytes| {
-            let text = EditableText::of(bytes, path, base)?;
-            let new = plan(&text.text).map_err(|error| explain(error, path, arguments, limit))?;
-            text.encode(new)
+            let text = EditableText::of(bytes, path, base, new.encoding)?;
+            let edited = plan(&text.text);
+            let edited = edited.map_err(|error| explain(error, path, arguments, limit))?;
+            text.encode(edited, new.is_ascii)
         })
     }
 
