@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::hash::ContentHash;
 
 use super::{
-    ChangeNumber, LeftReason, PastChange, PathNow, Planned, Planner, SpacePath, UndoFacts,
-    UndoPlan, UndoStep, folders_above, planned,
+    ChangeNumber, LeftReason, PastChange, PastChangeKind, PathNow, Planned, Planner, SpacePath,
+    UndoFacts, UndoPlan, UndoStep, folders_above, planned,
 };
 
 /// Plans the undo of `changes`. `undone` are the changes that undos made after the first of them.
