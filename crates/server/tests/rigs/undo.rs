@@ -33,6 +33,8 @@ struct Stage {
     modes: BTreeMap<String, u32>,
     /// What the person saved, moved, or put in place of something.
     touched: BTreeSet<String>,
+    /// The files with whose content agents made others.
+    twins: BTreeSet<String>,
     /// Whether the history has room for all, and nobody but the agent does anything.
     is_alone: bool,
     /// Where agents moved files, the latest last.
@@ -147,7 +149,11 @@ impl Stage {
             _ => {
                 // Now and then with the content that a file had which the agent removed.
                 let again = self.originals.get(&name).filter(|_| self.serial.is_multiple_of(3));
-                let content = again.cloned().unwrap_or(content);
+                let again = again.cloned();
+                if again.is_some() {
+                    self.twins.insert(name.clone());
+                }
+                let content = again.unwrap_or(content);
                 Deed::new("file.create", json!({ "path": name, "content": content }))
             }
         }
@@ -281,7 +287,10 @@ impl Stage {
                 continue;
             }
             all_back = false;
-            if !places.iter().any(|place| is_named(place)) {
+            // Of two files with one content, the plan may name the other one.
+            let is_twin_named =
+                self.twins.contains(path) && undone.iter().any(|undone| !undone.is_whole);
+            if !is_twin_named && !places.iter().any(|place| is_named(place)) {
                 fail("did not come back and is not named", path);
             }
         }
@@ -372,6 +381,7 @@ fn stage(folder: &Path, seed: u64) -> Stage {
         originals: BTreeMap::new(),
         modes: BTreeMap::new(),
         touched: BTreeSet::new(),
+        twins: BTreeSet::new(),
         is_alone: false,
         moves: Vec::new(),
         serial: 0,
