@@ -278,18 +278,18 @@ impl Stage {
             if places.iter().any(|place| self.touched.contains(*place)) {
                 continue;
             }
+            // Of two files with one content, the plan may name the other one.
+            let is_twin_named =
+                self.twins.contains(path) && undone.iter().any(|undone| !undone.is_whole);
             if files.get(path) == Some(text) {
                 let mode = self.rig.root.join(path).metadata().unwrap().permissions().mode();
-                // Another agent may have made a file with the same content.
-                if mode & 0o777 != self.modes[path] && !places.iter().any(|it| is_named(it)) {
+                let is_excused = is_twin_named || places.iter().any(|it| is_named(it));
+                if mode & 0o777 != self.modes[path] && !is_excused {
                     fail("came back with another mode", path);
                 }
                 continue;
             }
             all_back = false;
-            // Of two files with one content, the plan may name the other one.
-            let is_twin_named =
-                self.twins.contains(path) && undone.iter().any(|undone| !undone.is_whole);
             if !is_twin_named && !places.iter().any(|place| is_named(place)) {
                 fail("did not come back and is not named", path);
             }
