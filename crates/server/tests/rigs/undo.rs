@@ -31,6 +31,7 @@ const FOLDER_MODES: [u32; 3] = [0o700, 0o750, 0o755];
 /// Other names, for folders and files alike. Some differ from those above in case only.
 const NAMES: [&str; 7] = ["new.md", "A.md", "D", "x", "x/y", "d/x", "a.md/z"];
 const MODES: [u32; 3] = [0o600, 0o640, 0o644];
+const FOLDER_MODES: [u32; 3] = [0o700, 0o750, 0o755];
 const LIMITS: [&str; 3] = ["64KiB", "1MiB", "1GiB"];
 const DEEDS: usize = 40;
 
@@ -50,6 +51,8 @@ struct Stage {
     modes: BTreeMap<String, u32>,
     /// What the person saved, moved, or put in place of something.
     touched: BTreeSet<String>,
+    /// The files with whose content agents made others.
+    twins: BTreeSet<String>,
     /// Whether the history has room for all, and nobody but the agent does anything.
     is_alone: bool,
     /// Where agents moved files, the latest last.
@@ -189,7 +192,11 @@ impl Stage {
             _ => {
                 // Now and then with the content that a file had which the agent removed.
                 let again = self.originals.get(&name).filter(|_| self.serial.is_multiple_of(3));
-                let content = again.cloned().unwrap_or(content);
+                let again = again.cloned();
+                if again.is_some() {
+                    self.twins.insert(name.clone());
+                }
+                let content = again.unwrap_or(content);
                 Deed::new("file.create", json!({ "path": name, "content": content }))
             }
         }
@@ -314,20 +321,23 @@ impl Stage {
             if places.iter().any(|place| self.touched.contains(*place)) {
                 continue;
             }
+            // Of two files with one content, the plan may name the other one.
+            let is_twin_named =
+                self.twins.contains(path) && undone.iter().any(|undone| !undone.is_whole);
             if files.get(path) == Some(text) {
                 let mode = self.rig.root.join(path).metadata().unwrap().permissions().mode();
-                // Another agent may have made a file with the same content.
-                if mode & 0o777 != self.modes[path] && !places.iter().any(|it| is_named(it)) {
+                let is_excused = is_twin_named || places.iter().any(|it| is_named(it));
+                if mode & 0o777 != self.modes[path] && !is_excused {
                     fail("came back with another mode", path);
                 }
                 continue;
             }
             all_back = false;
-            if !places.iter().any(|place| is_named(place)) {
+            if !is_twin_named && !places.iter().any(|place| is_named(place)) {
                 fail("did not come back and is not named", path);
             }
         }
-        for folder in FOLDERS {
+        for folder in FOLDERS_WITH_FILES {
             let is_back = |(path, text): (&String, &String)| {
                 path.starts_with(&format!("{folder}/")) && files.get(path) == Some(text)
             };
@@ -421,6 +431,7 @@ fn stage(folder: &Path, seed: u64) -> Stage {
         whole: BTreeMap::new(),
         modes: BTreeMap::new(),
         touched: BTreeSet::new(),
+        twins: BTreeSet::new(),
         is_alone: false,
         moves: Vec::new(),
         serial: 0,
