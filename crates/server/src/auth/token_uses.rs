@@ -18,8 +18,8 @@ const COLLECTED: Duration = Duration::from_secs(30);
 const MAX_NAME_CHARS: usize = 128;
 
 /// Returns when a token of each authorization was last used. A code or a refresh token that a
-/// client redeems is no use: the client saw and did nothing by it. `of_tokens` has the authorization of
-/// each token.
+/// client redeems is no use: the client saw and did nothing by it. `of_tokens` has the
+/// authorization of each token.
 pub fn last_uses(
     of_tokens: &HashMap<String, String>,
     uses: &HashMap<String, i64>,

@@ -4,8 +4,8 @@
 //! owner's session, [`sign_in_page`] the page that opens one, and [`consent_page`] the page where
 //! the owner decides, with the choices of [`access_form`] and [`record_form`], and [`edit_page`]
 //! changes that later. [`access_page`] shows who may do what, [`activity_page`] what was done,
-//! [`call_page`] what one call did, [`undo_page`] takes it back, and [`files_page`] shows files with
-//! their versions.
+//! [`call_page`] what one call did, [`undo_page`] takes it back, and [`files_page`] shows files
+//! with their versions.
 //! [`connect_page`] connects a client, [`grant_page`] makes a grant on records, [`records_page`]
 //! shows what records there are, [`import_page`] imports a file that [`receive_upload`] took,
 //! [`health_page`] shows how the server is, and [`account_page`] what the owner signs in with.
