@@ -219,6 +219,9 @@ fn archive(path: &Path) -> String {
 
 /// Returns whether the first lines have the same number of one delimiter.
 fn is_table(text: &str) -> bool {
+    if text.contains(|it: char| it.is_control() && !it.is_whitespace()) {
+        return false;
+    }
     let lines: Vec<&str> = text.lines().take(3).collect();
     [',', ';', '\t', '|'].iter().any(|&delimiter| {
         let counts: Vec<usize> = lines.iter().map(|line| line.matches(delimiter).count()).collect();

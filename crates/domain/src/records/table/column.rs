@@ -15,6 +15,9 @@ const NEEDED: (u64, u64) = (4, 5);
 /// How many times more different numbers the day has than the year, if both have two digits.
 const DAYS_TO_YEARS: u32 = 3;
 
+/// What people write where there is no value. It decides nothing, and stays as it is written.
+const NOTHING: [&str; 8] = ["-", "\u{2013}", "\u{2014}", "--", "n/a", "na", "null", "none"];
+
 /// Words for the two sides of an account in a column beside the amounts; the first of each pair
 /// makes an amount negative. In upper case.
 const SIDES: [(&str, &str); 8] = [
@@ -31,8 +34,10 @@ const SIDES: [(&str, &str); 8] = [
 /// What the cells of one column allow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnEvidence {
-    /// Cells that are not empty.
+    /// Cells that are not empty, and no word or sign for nothing.
     cells: u64,
+    /// Whether the stream declares numbers, and dates.
+    is_declared: (bool, bool),
     numbers: Choice,
     /// Numbers that JSON would not spell so.
     spelled_numbers: u64,
@@ -195,6 +200,10 @@ impl ColumnEvidence {
         if cell.is_empty() {
             return;
         }
+        if NOTHING.iter().any(|nothing| nothing.eq_ignore_ascii_case(cell)) {
+            self.not_number.get_or_insert_with(|| cell.to_owned());
+            return;
+        }
         self.cells += 1;
         if let Some((pair, is_negative)) = side_of(cell)
             && let Some(counts) = self.sides.get_mut(pair)
@@ -256,14 +265,20 @@ impl ColumnEvidence {
         }
     }
 
+    /// Says what the stream declares, which counts although most cells may be something else.
+    pub fn declare(&mut self, is_number: bool, is_date: bool) {
+        self.is_declared = (is_number, is_date);
+    }
+
     /// Returns whether most cells are numbers, of one currency or of none.
     pub fn is_number(&self) -> bool {
-        self.is_most(self.usual_currency().1)
+        let (_, count) = self.usual_currency();
+        self.is_most(count) || (self.is_declared.0 && count > 0)
     }
 
     /// Returns whether most cells are dates.
     pub fn is_date(&self) -> bool {
-        self.is_most(self.dates.cells)
+        self.is_most(self.dates.cells) || (self.is_declared.1 && self.dates.cells > 0)
     }
 
     fn is_most(&self, count: u64) -> bool {
@@ -686,10 +701,10 @@ mod tests {
     fn an_amount_in_another_currency_does_not_fit_and_a_column_of_two_says_why_it_is_text() {
         assert_eq!(euros(DecimalMark::Point).to_json("5.00 USD", None), None);
         assert_eq!(euros(DecimalMark::Point).to_json("€5", None).as_deref(), Some("5"));
-        let mixed = columns(&[("a", &["EUR 4", "USD 5", "EUR 6"]), ("b", &["1", "-", "2"])]);
+        let mixed = columns(&[("a", &["EUR 4", "USD 5", "EUR 6"]), ("b", &["1", "x", "2"])]);
         let remarks = decide(&mixed, NONE).unwrap().remarks;
         assert!(remarks[0].1.contains("several currencies (EUR, USD)"), "{remarks:?}");
-        assert!(remarks[1].1.contains("1 of 3 cells are no numbers, such as `-`"), "{remarks:?}");
+        assert!(remarks[1].1.contains("1 of 3 cells are no numbers, such as `x`"), "{remarks:?}");
     }
 
     const NONE: Precedents = Precedents {
@@ -714,6 +729,7 @@ mod tests {
             ("a", &["EUR 4", "USD 5"], AsWritten),
             ("a", &["1,50", "2,50", "3,50", "4,50", "5,00 USD"], Number(Comma)),
             ("a", &["+12", ".5", "5."], Number(Point)),
+            ("a", &["1,5", "n/a", "-", "2,5"], Number(Comma)),
             ("a", &["+491234567", "+491234568"], AsWritten),
             ("a", &["45.10 DR", "3.00 CR"], Number(Point)),
             ("a", &["7", "7", "7", "7", "-4,2", "n/a"], Number(Comma)),

@@ -212,7 +212,7 @@ impl CsvForm {
             has_semicolons: delimiter == b';',
             lacks_names: header == HeaderRow::Absent,
         };
-        let table = form.read_columns(text()?, precedents)?;
+        let table = form.read_columns(text()?, precedents, stream)?;
         form.explain(table, stream);
         Ok(form)
     }
@@ -222,6 +222,7 @@ impl CsvForm {
         &mut self,
         reader: impl BufRead,
         precedents: Precedents,
+        stream: Option<&Declaration>,
     ) -> Result<ReadTable, CsvFormError> {
         let source = LineSource::new(reader);
         let mut records = RecordReader::new(source, self.delimiter, MAX_ROW_BYTES);
@@ -257,12 +258,21 @@ impl CsvForm {
             }
             let lacks_date = lacks_date(&columns, &cells);
             footers.observe(line, line > ended, &cells, columns.len(), lacks_date);
-            if footers.pending.is_empty() {
+            // A row with too many cells is refused, and shows nothing.
+            if footers.pending.is_empty() && cells.len() <= columns.len() + 1 {
                 observe(&mut columns, &cells);
             }
             ended = records.line();
         }
         self.last_line = footers.last_row();
+        for (name, evidence) in &mut columns {
+            let Some(field) = stream.and_then(|stream| stream.field(name)) else { continue };
+            let is_text = field.types.contains(JsonType::String);
+            let is_number = [JsonType::Number, JsonType::Integer]
+                .iter()
+                .any(|&kind| field.types.contains(kind));
+            evidence.declare(is_number && !is_text, field.format.is_some());
+        }
         let TableReading { columns: readings, spelling, remarks } =
             decide(&columns, precedents).map_err(CsvFormError::OpenDates)?;
         (self.columns, self.spelling) = (readings, spelling);
