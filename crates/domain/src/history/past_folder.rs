@@ -12,7 +12,7 @@ pub type FolderRest = BTreeMap<String, Vec<u8>>;
 /// A folder before a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PastFolder {
-    /// The permission bits.
+    /// The permission bits of the folder.
     pub mode: u32,
     /// What it held beside files and folders.
     pub rest: FolderRest,
@@ -21,7 +21,7 @@ pub struct PastFolder {
 /// A folder as it is now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FolderNow {
-    /// The permission bits.
+    /// The permission bits of the folder.
     pub mode: u32,
     /// The names of its files and of the folders in it, as far as a path can hold them.
     pub names: BTreeSet<String>,

@@ -145,7 +145,13 @@ async fn plan_folder_modes(
         return Ok(BTreeMap::new());
     }
     let mut now = BTreeMap::new();
-    for path in before.keys() {
+    // A folder that a step removes is made again with its mode.
+    let removed = plan.steps.iter().filter_map(|step| match step {
+        UndoStep::UnmakeFolder { path, .. } => Some(path),
+        _ => None,
+    });
+    let removed: BTreeSet<&SpacePath> = removed.collect();
+    for path in before.keys().filter(|path| !removed.contains(path)) {
         let mode = owner.tools.folder_mode(&owner.caller, path).await?;
         now.extend(mode.map(|mode| (path.clone(), mode)));
     }

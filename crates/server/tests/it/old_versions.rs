@@ -733,7 +733,7 @@ fn a_folder_that_was_moved_or_removed_comes_back_with_one_undo() {
     assert!(!stage.rig.root.join("old").exists());
     let call = stage.changes()[0]["call"].to_string();
     let undone = stage.owner(&["undo", &call, "--yes"]);
-    assert!(undone.contains("2 of 2 done."), "{undone}");
+    assert!(undone.contains("4 of 4 done."), "{undone}");
     for (name, text) in files {
         assert_eq!(stage.text(name).as_deref(), Some(text), "{name}");
     }

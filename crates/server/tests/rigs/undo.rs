@@ -369,8 +369,8 @@ impl Stage {
         let now = self.tree();
         let differs = |path: &&PathBuf| now.get(*path) != expected.get(*path);
         let differing: BTreeSet<_> = now.keys().chain(expected.keys()).filter(differs).collect();
-        let show = |path: &&PathBuf| ((*path).clone(), expected.get(*path), now.get(*path));
-        let differing: Vec<_> = differing.iter().map(show).collect();
+        let differing: Vec<_> =
+            differing.into_iter().map(|path| (path, expected.get(path), now.get(path))).collect();
         assert!(differing.is_empty(), "seed {seed}: {what}: {differing:#?}\n{}", undone.told);
     }
 

@@ -1,9 +1,10 @@
 //! Moves and removes folders with all that they hold.
 //!
 //! A folder moves by one rename that never replaces anything, so whoever reads sees all of it at
-//! one place. Before the rename every file in it is recorded in the history as moved, and so is
-//! each folder, all within the call, so one undo takes all of them back. After the rename the changes that began in the
-//! folder end, and the folder is hashed: if it is not what the caller knows, it goes back.
+//! one place. Before the rename every file and every folder in it is recorded in the history as
+//! moved, all within the call, so one undo takes all of them back. After the rename the changes
+//! that began in the folder end, and the folder is hashed: if it is not what the caller knows, it
+//! goes back.
 //!
 //! A folder with files is removed only if the history has every file of it. It gets a name of ours
 //! first, and is hashed; then its files leave it one by one, and are kept for a while as every

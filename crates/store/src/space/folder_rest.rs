@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use stile_domain::error::Refusal;
 use stile_domain::hash::{ContentHash, hex};
 use stile_domain::history::past_change::PastChangeKind;
-use stile_domain::history::past_folder::{FolderNow, FolderRest, rest_name, rest_name_bytes};
+use stile_domain::history::past_folder::{FolderNow, PastFolder, rest_name, rest_name_bytes};
 use stile_domain::listing::EntryKind;
 use stile_domain::path::{RESERVED_PREFIX, SpacePath};
 use stile_domain::permit::{Edit, Permit, Read};
@@ -28,15 +28,6 @@ use super::{Inner, Space, os, refusal};
 
 /// How many characters of the hash of its target tell a link from another one.
 const TARGET_DIGITS: usize = 16;
-
-/// What a folder is given back with.
-#[derive(Clone, Debug)]
-pub struct GivenFolder {
-    /// The permission bits, if the folder is made.
-    pub mode: u32,
-    /// What comes back from the folder that a move made of it.
-    pub rest: FolderRest,
-}
 
 /// A folder that a call is about to change.
 pub(super) struct ChangedFolder {
@@ -158,7 +149,7 @@ impl Space {
     pub async fn give_folder(
         &self,
         (folder, from): (Permit<Edit>, Option<Permit<Edit>>),
-        given: GivenFolder,
+        given: PastFolder,
     ) -> Result<(), Refusal> {
         let mut made = Vec::new();
         self.change(Disclosure::of(&folder).making(&folder), move |change| {
@@ -206,7 +197,7 @@ impl Change<'_> {
     pub(super) fn give_folder(
         &self,
         (path, from): (&SpacePath, Option<&SpacePath>),
-        given: &GivenFolder,
+        given: &PastFolder,
         made: &mut Vec<SpacePath>,
     ) -> Result<(), Stop> {
         self.call.set_folder_mode(path, given.mode);
@@ -221,7 +212,7 @@ impl Change<'_> {
     fn move_rest(
         &self,
         (from, to): (&SpacePath, &SpacePath),
-        given: &GivenFolder,
+        given: &PastFolder,
     ) -> Result<(), Stop> {
         // Whatever is in both folders: their locks count, and no name.
         let any = |folder: &SpacePath| folder.child("-").ok_or_else(|| Refusal::not_found(folder));

@@ -6,7 +6,8 @@
 //! who else holds a lock, `write` compares and swaps, `append` adds to a file as it is,
 //! `append_intent` recovers that after a kill, `moves` moves files, `new_folders` makes folders,
 //! `folder_moves` moves and removes folders (`folder_tree` looks at all that they hold, and
-//! `folder_rest` gives back what of that has no path), `recorded` records changes in the history, `restore` gives files old versions, `conflict` makes conflict
+//! `folder_rest` gives back what of that has no path), `recorded`
+//! records changes in the history, `restore` gives files old versions, `conflict` makes conflict
 //! copies, `keeper` keeps displaced files, `held` holds them in the state folder, `clean` cleans up
 //! after a kill, `edit_refusal` explains refused edits, `edited_text` decodes and encodes what is
 //! edited, `document_texts` has the texts of documents, `read` reads windows (`whole_file` whole
@@ -109,7 +110,6 @@ pub use change_feed::{Watch, WatchRefused};
 pub use conflict::SpaceEvents;
 use disclosure::Disclosure;
 pub use edited_text::NewText;
-pub use folder_rest::GivenFolder;
 use inner::{Abilities, Inner};
 pub use left_out::{LeftOut, LeftOutReason};
 pub use options::SpaceOptions;

@@ -50,7 +50,7 @@ pub struct FileChange {
     change: i64,
     /// When, in UTC.
     at: String,
-    /// `replaced`, `appended`, `created`, `removed` or `moved`; `folder_moved` and so on of a folder.
+    /// `replaced`, `appended`, `created`, `removed` or `moved`, and `folder_moved` for a folder.
     kind: &'static str,
     /// The tool.
     tool: String,

@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stile_domain::error::Refusal;
-use stile_domain::history::past_folder::FolderRest;
+use stile_domain::history::past_folder::{FolderRest, PastFolder};
 use stile_domain::journal::CallTrace;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, Gate, Permit};
 use stile_domain::tool_name::ShownTools;
-use stile_store::space::{GivenFolder, Space};
+use stile_store::space::Space;
 
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
@@ -58,7 +58,7 @@ impl Tool for FolderGive {
 
     async fn run(self, permits: Self::Permits, space: &Space) -> Result<FolderGiven, Refusal> {
         let Self { path, mode, rest, .. } = self;
-        space.give_folder(permits, GivenFolder { mode, rest }).await?;
+        space.give_folder(permits, PastFolder { mode, rest }).await?;
         Ok(FolderGiven { path })
     }
 

@@ -182,8 +182,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Removes another folder that took the place of one, if it has another mode and nothing is left
-    /// in it. The first one is made again then.
+    /// Removes another folder that took the place of one, if it has another mode and nothing is
+    /// left in it. The first one is made again then.
     fn clear_other_folder(&mut self, path: &SpacePath, mode: u32) {
         let is_other = self.folders.contains(path)
             && self.known.modes.get(path).is_some_and(|now| *now != mode);

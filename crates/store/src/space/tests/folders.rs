@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use stile_domain::history::past_change::{PastChange, PastChangeKind};
+use stile_domain::history::past_folder::PastFolder;
 use stile_domain::permit::{Edit, EditTree, ReadTree};
 
-use super::super::folder_rest::{self, GivenFolder};
+use super::super::folder_rest;
 use super::history::Kept;
 use super::moves::{EINVAL, WithoutFlags};
 use super::*;
@@ -389,7 +390,7 @@ fn a_folder_is_given_back_with_what_has_no_path_or_as_far_as_a_fault_lets_it() {
         let rest = folder_rest::contents(&now, &path("/old")).unwrap().rest;
         assert_eq!(rest.len(), 2);
         let (folder, from) = (permit("/back"), permit("/old"));
-        let given = GivenFolder { mode: 0o711, rest };
+        let given = PastFolder { mode: 0o711, rest };
         fault::arm(after, 5);
         let mut made = Vec::new();
         let done = rig.inner().change(|change| {
