@@ -31,7 +31,6 @@ const FOLDER_MODES: [u32; 3] = [0o700, 0o750, 0o755];
 /// Other names, for folders and files alike. Some differ from those above in case only.
 const NAMES: [&str; 7] = ["new.md", "A.md", "D", "x", "x/y", "d/x", "a.md/z"];
 const MODES: [u32; 3] = [0o600, 0o640, 0o644];
-const FOLDER_MODES: [u32; 3] = [0o700, 0o750, 0o755];
 const LIMITS: [&str; 3] = ["64KiB", "1MiB", "1GiB"];
 const DEEDS: usize = 40;
 
