@@ -53,7 +53,12 @@ impl Outlets {
     where
         S: Stream<Item = ServerSseMessage> + Send + 'static,
     {
-        let of_session = Arc::clone(self.lock().entry(SessionId::clone(id)).or_default());
+        let of_session = {
+            let mut all = self.lock();
+            // Of a session that the SDK closed nobody tells, and its streams have ended.
+            all.retain(|_, of_session| Arc::strong_count(of_session) > 1);
+            Arc::clone(all.entry(SessionId::clone(id)).or_default())
+        };
         let turn = loop {
             let changed = of_session.changed.notified();
             let mut changed = std::pin::pin!(changed);

@@ -145,6 +145,11 @@ async fn of_two_streams_of_a_session_one_gets_each_message_and_the_other_after_i
     let session = server.open(WORK).await;
     let watch = request(3, "resources/subscribe", json!({ "uri": "space:///work" }));
     assert_eq!(server.in_session(WORK, &session, &watch).await.status, 200);
+    // A client that was shown no list is told of no change of it.
+    for method in ["tools/list", "resources/list"] {
+        let list = request(4, method, json!({}));
+        assert_eq!(server.in_session(WORK, &session, &list).await.status, 200);
+    }
     let mut first = stream_of(server.connect().await, WORK, &session).await;
     let mut second = stream_of(server.connect().await, WORK, &session).await;
     server.rights.lock().unwrap().insert("ann".to_owned(), "write:/work/");
