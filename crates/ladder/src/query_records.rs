@@ -424,8 +424,8 @@ fn record_text(
     Ok((head, links))
 }
 
-/// Renders what is to be known of a record beside its fields: which of them do not have the declared
-/// type, and when it repeats within the time asked for.
+/// Renders what is to be known of a record beside its fields: which of them do not have the
+/// declared type, and when it repeats within the time asked for.
 fn marks(metadata: &Map<String, Json>) -> String {
     let marks = ["not_as_declared", "occurs_on"].iter();
     marks.filter_map(|name| Some(format!(" {name}={}", metadata.get(*name)?))).collect()

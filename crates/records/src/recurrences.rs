@@ -5,8 +5,8 @@
 //! with a rule that match the rest of its filter are looked at, and those that repeat within the
 //! range are let in. An answer says of each when that is, and what was not looked at.
 //!
-//! A stream has such records if it declares the fields that the importer of calendars declares. Only
-//! fields that the caller may see are looked at.
+//! A stream has such records if it declares the fields that the importer of calendars declares.
+//! Only fields that the caller may see are looked at.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -58,9 +58,11 @@ impl Recurrences {
         conditions: &mut Vec<Condition>,
     ) -> Result<Self, Problem> {
         let mut found = Self::default();
-        let is_range = |condition: &Condition| {
-            matches!(condition, Condition::Field { field, test: FieldTest::Range(_, RangeBound::Time(_)) }
-                if TIMES.contains(&field.as_str()))
+        let is_range = |condition: &Condition| match condition {
+            Condition::Field { field, test: FieldTest::Range(_, RangeBound::Time(_)) } => {
+                TIMES.contains(&field.as_str())
+            }
+            _ => false,
         };
         let (ranges, mut others): (Vec<Condition>, Vec<Condition>) =
             conditions.iter().cloned().partition(is_range);
@@ -107,6 +109,8 @@ impl Recurrences {
                 fields.get(place).copied().flatten().filter(|_| may_see(source, name))
             };
             let Some(StoredValue::Text(key)) = value(KEY).map(|(value, _)| value) else {
+                // A grant without the key's field cannot be asked for the record by its key.
+                self.unread += 1;
                 return Ok(true);
             };
             let (series, is_known) = series(context, &value)?;

@@ -138,8 +138,8 @@ pub(crate) fn is_note(path: &Path) -> bool {
 }
 
 /// Returns whether a folder is a Maildir: a folder of mail with a file for each message. Programs
-/// that copy folders leave out an empty `new`, so one of `cur` and `new` is enough beside `tmp`, or if
-/// a file in it has the name of a message.
+/// that copy folders leave out an empty `new`, so one of `cur` and `new` is enough beside `tmp`, or
+/// if a file in it has the name of a message.
 pub fn is_maildir(folder: &Path) -> bool {
     let inner = ["cur", "new"].map(|inner| folder.join(inner));
     match inner.each_ref().map(|inner| inner.is_dir()) {
@@ -174,10 +174,10 @@ fn is_maildir_name(name: &OsStr) -> bool {
 /// Finds the messages of mail below a folder: files that end in `.eml` or `.emlx`, the files in
 /// `cur` and `new` of each Maildir, and those files for which `begins_as_mail` returns `true`. It
 /// is asked for names without an extension (numbers of MH, `mbox` of Apple Mail, `Inbox` of
-/// Thunderbird), for those that end in `.mbox`, and for all in a folder `cur` or `new`, which may be
-/// what is left of a Maildir. A name that begins with `,` or `#` is a message that MH deleted. Ordered like [`find_notes`]. Of names that begin
-/// with a dot, only folders that are Maildirs are read: mail servers keep the folders of a mailbox
-/// so. The paths are absolute.
+/// Thunderbird), for those that end in `.mbox`, and for all in a folder `cur` or `new`, which may
+/// be what is left of a Maildir. A name that begins with `,` or `#` is a message that MH deleted.
+/// Ordered like [`find_notes`]. Of names that begin with a dot, only folders that are Maildirs are
+/// read: mail servers keep the folders of a mailbox so. The paths are absolute.
 ///
 /// # Errors
 /// The error of the system for a folder that cannot be read.

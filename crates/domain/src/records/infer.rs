@@ -244,7 +244,7 @@ impl FieldStatistics {
             // The field was missing in an earlier row.
             Some(_) if self.rows != row => false,
             Some(_) if row > MAX_KEY_ROWS => true,
-            Some(text) => hashes.insert(hash(&text, parent)),
+            Some(text) => hashes.insert(hash(text, parent)),
             None => false,
         };
         if !unique {

@@ -237,7 +237,7 @@ fn until(text: &str) -> Option<CalendarTime> {
 /// What a record says about when it takes place, as text.
 #[derive(Clone, Debug, Default)]
 pub struct SeriesFields {
-    /// The first day.
+    /// The first day of the series.
     pub date: Option<String>,
     /// The first time; absent for whole days.
     pub start: Option<String>,
@@ -245,7 +245,7 @@ pub struct SeriesFields {
     pub end: Option<String>,
     /// The day after the first days.
     pub end_date: Option<String>,
-    /// The rule.
+    /// The rule by which it repeats.
     pub rule: Option<String>,
     /// The name of the zone in which it repeats.
     pub zone: Option<String>,
@@ -350,8 +350,9 @@ impl Series {
         }
     }
 
-    /// Returns the first occurrences that fulfil a test, at most `most`, and whether there are more.
-    /// None before the day `from` or after the day `to` does. `None` if finding them takes too long.
+    /// Returns the first occurrences that fulfil a test, at most `most`, and whether there are
+    /// more. None before the day `from` or after the day `to` does. `None` if finding them takes
+    /// too long.
     pub fn occurrences(
         &self,
         (from, to): (Option<i64>, Option<i64>),

@@ -1,7 +1,8 @@
 //! Imports a calendar (iCalendar): a record for each event, task and journal entry.
 //!
-//! What repeats is one record with its rule; an exception of a series is a record of its own, and its
-//! time is among those on which the series is not. A date that cannot be read stays as it is written.
+//! What repeats is one record with its rule; an exception of a series is a record of its own, and
+//! its time is among those on which the series is not. A date that cannot be read stays as it is
+//! written.
 //!
 //! *Source*: RFC 5545, sections 3.6 (components) and 3.8 (properties).
 

@@ -4,18 +4,17 @@
 //! for `Grü`. Such a file is ASCII, all of its escapes are below U+0100, and all of them together
 //! are UTF-8. Then its texts are repaired, and no text of another file.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use stile_domain::records::value::FieldValue;
-use stile_store::files;
+use stile_store::files::{self, SourceReader};
 
 use crate::charset::file_encoding::{Encoding, Transcoder};
 use crate::importer::{ImportRows, LocatedRow};
 
 /// The text of a file as UTF-8.
-pub(crate) type JsonText = Transcoder<BufReader<File>>;
+pub(crate) type JsonText = Transcoder<BufReader<SourceReader>>;
 
 /// Opens a file of JSON, which is UTF-8 or begins with the mark of UTF-16.
 pub(crate) fn open(path: &Path) -> io::Result<JsonText> {

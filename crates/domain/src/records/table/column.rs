@@ -265,9 +265,15 @@ impl ColumnEvidence {
         }
     }
 
-    /// Says what the stream declares, which counts although most cells may be something else.
-    pub fn declare(&mut self, is_number: bool, is_date: bool) {
-        self.is_declared = (is_number, is_date);
+    /// Says that the stream declares numbers, which counts although most cells may be something
+    /// else.
+    pub fn declare_numbers(&mut self) {
+        self.is_declared.0 = true;
+    }
+
+    /// Says that the stream declares dates, which counts likewise.
+    pub fn declare_dates(&mut self) {
+        self.is_declared.1 = true;
     }
 
     /// Returns whether most cells are numbers, of one currency or of none.
@@ -364,7 +370,7 @@ pub enum ColumnReading {
 /// How amounts are read that have a currency, or whose sign is in another column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AmountReading {
-    /// The decimal mark.
+    /// The decimal mark of the amounts.
     pub mark: DecimalMark,
     /// The currency of the column. An amount in another one is not read.
     pub currency: Option<&'static str>,

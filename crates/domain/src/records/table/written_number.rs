@@ -1,9 +1,9 @@
 //! Reads a number as people and spreadsheets write it: `-1.204,20 €`, `(1,204.20)`, `1'204.20-`.
 //!
 //! *Shape*: a sign before or behind the digits or around them as parentheses, a currency, digits
-//! with marks between groups of three, a decimal mark and more digits, or none. `DR` behind a number
-//! makes it negative and `CR` does not, as `S` and `H` behind one with two decimals. A code such as
-//! `007` and a telephone number such as `+49 30` are not numbers.
+//! with marks between groups of three, a decimal mark and more digits, or none. `DR` behind a
+//! number makes it negative and `CR` does not, as `S` and `H` behind one with two decimals. A code
+//! such as `007` and a telephone number such as `+49 30` are not numbers.
 
 /// The mark between the whole and the fraction of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

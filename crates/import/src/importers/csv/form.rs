@@ -53,10 +53,10 @@ pub struct CsvForm {
     pub spelling: TableSpelling,
     /// How many records repeat the header. They are left out.
     pub repeated_headers: u64,
-    /// The columns of numbers, and those of dates, by name. A few of their cells may be something
+    /// The columns of numbers, by name. A few of their cells may be something
     /// else.
     pub numbers: Vec<String>,
-    /// See [`Self::numbers`].
+    /// The columns of dates, likewise.
     pub dates: Vec<String>,
     /// What was decided and why, one line each, for a person to read.
     pub reasons: Vec<String>,
@@ -271,7 +271,12 @@ impl CsvForm {
             let is_number = [JsonType::Number, JsonType::Integer]
                 .iter()
                 .any(|&kind| field.types.contains(kind));
-            evidence.declare(is_number && !is_text, field.format.is_some());
+            if is_number && !is_text {
+                evidence.declare_numbers();
+            }
+            if field.format.is_some() {
+                evidence.declare_dates();
+            }
         }
         let TableReading { columns: readings, spelling, remarks } =
             decide(&columns, precedents).map_err(CsvFormError::OpenDates)?;

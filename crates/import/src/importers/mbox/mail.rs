@@ -3,10 +3,10 @@
 //! *Shape*: `message_id` (the key), `date`, `from`, `to`, `cc`, `subject`, `in_reply_to`,
 //! `in_reply_to_ref`, `thread`, `thread_ref`, `labels`, `body`, `attachments`. A field is absent if
 //! the message does not have it. A message without an identifier, or with one that is too long for
-//! a key, gets `sha256:` and the digest of its bytes. A message without a `Date` that can be read has
-//! the time of its last `Received`, which is the first of the header, or else its `Date` as it is
-//! written. `thread` is the first identifier in
-//! `References`, or else the one in `In-Reply-To`, or else the message's own.
+//! a key, gets `sha256:` and the digest of its bytes. A message without a `Date` that can be read
+//! has the time of its last `Received`, which is the first of the header, or else its `Date` as it
+//! is written. `thread` is the first identifier in `References`, or else the one in `In-Reply-To`,
+//! or else the message's own.
 
 use stile_domain::hash::ContentHash;
 use stile_domain::records::value::FieldValue;
