@@ -180,8 +180,8 @@ pub fn may_be_text(head: &[u8]) -> bool {
     }
 }
 
-/// Recognises the encoding of bytes that are not UTF-8 ([`utf_8`]), and decodes them; `None` if they are
-/// not text.
+/// Recognises the encoding of bytes that are not UTF-8 ([`utf_8`]), and decodes them; `None` if
+/// they are not text.
 ///
 /// A byte order mark of UTF-16 decides. Without one, UTF-16 is recognised by zero bytes in every
 /// other place, and other encodings by how often their characters and pairs of characters occur in

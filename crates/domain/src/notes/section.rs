@@ -241,7 +241,7 @@ mod tests {
             ("plan > a > b > deep > ER", 4),
             ("A > B > Deep > er", 4),
             ("Deep > er", 4),
-            ("Q > C", 10),
+            ("<b>Q</b> > C", 10),
             ("# <b>Q</b> > C", 10),
         ] {
             assert_eq!(line(name), Ok(start), "{name}");

@@ -326,7 +326,8 @@ impl WordReader {
 /// Sorts places by the numbers of their words, of which there are `words`, and keeps the order of
 /// the places of one word. Returns the places and where those of each word end.
 fn by_word(read: &[(u32, WordPlace)], words: usize) -> (Vec<WordPlace>, Vec<u32>) {
-    // The ends are counted first. Each begins where the places of its word do, and grows to its end.
+    // The ends are counted first. Each begins where the places of its word do, and grows to its
+    // end.
     let mut ends = vec![0u32; words];
     for (number, _) in read {
         if let Some(next) = ends.get_mut(*number as usize + 1) {

@@ -15,8 +15,8 @@ use stile_domain::text_encoding::TextEncoding;
 
 use super::tidy::{Extracted, MAX_TEXT_BYTES};
 
-/// Returns the title, and the text of each page. A page that is a picture has none, and so has one that cannot be
-/// read or that the library panics on. Only a child process calls this.
+/// Returns the title, and the text of each page. A page that is a picture has none, and so has one
+/// that cannot be read or that the library panics on. Only a child process calls this.
 pub(super) fn document(bytes: &[u8]) -> Result<Extracted, NoText> {
     let mut document = Document::load_mem(bytes).map_err(|_| NoText::Damaged)?;
     if document.is_encrypted() {

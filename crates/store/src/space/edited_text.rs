@@ -47,15 +47,6 @@ impl Base {
     }
 }
 
-/// What a caller says of the text that an edit writes into a file.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NewText {
-    /// The encoding of the file, if the caller states it.
-    pub encoding: Option<TextEncoding>,
-    /// Whether all that is written is ASCII, which is the same bytes if a guess is wrong.
-    pub is_ascii: bool,
-}
-
 /// The text of a file for a change of it, without a byte order mark of UTF-16.
 pub(super) struct EditableText<'a> {
     pub(super) text: Cow<'a, str>,

@@ -31,8 +31,8 @@ use stile_domain::permit::{Edit, EditBelow, Permit, Walk};
 use crate::cancellation::Cancellation;
 
 use super::disclosure::Disclosure;
-use super::edited_text::NewText;
 use super::file_hash::hash_file;
+use super::new_text::NewText;
 use super::notes::{ORDER, may_have_readable_links};
 use super::read::regular;
 use super::tree::SLICE;

@@ -55,6 +55,7 @@ mod long_lines;
 mod moves;
 mod names;
 mod new_folders;
+mod new_text;
 pub mod note_folder;
 mod notes;
 mod opening;
@@ -109,9 +110,9 @@ use crate::on_first_use::OnFirstUse;
 pub use change_feed::{Watch, WatchRefused};
 pub use conflict::SpaceEvents;
 use disclosure::Disclosure;
-pub use edited_text::NewText;
 use inner::{Abilities, Inner};
 pub use left_out::{LeftOut, LeftOutReason};
+pub use new_text::NewText;
 pub use options::SpaceOptions;
 pub use recall_pages::{
     RecallBudget, RecallKind, RecallPage, RecallQuery, RecalledFile, RecalledPassage,
@@ -504,8 +505,8 @@ impl Space {
     }
 
     /// Replaces the text of a file by what `plan` makes of it, if the file still is the version
-    /// `base`. `new` says what `plan` writes. `arguments` are the names of the call's arguments for the range and the text, which
-    /// a refusal can mention.
+    /// `base`. `new` says what `plan` writes. `arguments` are the names of the call's arguments for
+    /// the range and the text, which a refusal can mention.
     ///
     /// # Errors
     /// A [`Refusal`]; the file is then unchanged.

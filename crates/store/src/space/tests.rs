@@ -50,10 +50,11 @@ use tokio::task::JoinHandle;
 
 use crate::history::History;
 
-use super::edited_text::{Base, NewText};
+use super::edited_text::Base;
 use super::fault::Effect;
 use super::lock::{Folders, LockError, Stop, Wait};
 use super::names::{ChangeKind, Owner, TemporaryName};
+use super::new_text::NewText;
 use super::write::{Change, Plan, UNFINISHED};
 use super::{
     Cancellation, CreatedFile, EditedFile, FileWindow, Inner, ReadAs, SearchIgnore, Space,

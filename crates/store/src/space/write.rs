@@ -31,7 +31,7 @@ use crate::cancellation::Cancellation;
 use crate::history::{Call, FileMetadata, NewChange, VersionSource};
 
 use super::edit_refusal::{explain, too_large_to_edit};
-use super::edited_text::{Base, EditableText, NewText, edited_file};
+use super::edited_text::{Base, EditableText, edited_file};
 use super::file_hash::hash_file;
 use super::foreign_lock::foreign_holder;
 use super::held::Held;
@@ -39,6 +39,7 @@ use super::identity::Identity;
 use super::keeper::{KeptPlace, MarkedFolder};
 use super::lock::{FolderTurn, LockError, LockedFolder, Stop, Turn, Wait};
 use super::names::{ChangeKind, TemporaryName};
+use super::new_text::NewText;
 use super::os;
 use super::read::{Opened, regular};
 use super::recorded::Recorded;

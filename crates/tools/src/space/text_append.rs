@@ -32,11 +32,11 @@ pub struct TextAppend {
     /// The `size_bytes` that came with `hash`. 0, with the hash of nothing, adds to a file that
     /// you have not read, for a token with an `append:` scope.
     size_bytes: Option<u64>,
-    /// Make the file if it is not there, with a `write:` scope. Leave `hash` out if you expect none.
+    /// Make the file if it is not there, with a `write:` scope. Leave `hash` out if you expect
+    /// none.
     #[serde(default)]
     create: bool,
     /// As in `text.read`.
-    #[schemars(length(max = 32))]
     encoding: Option<String>,
 }
 

@@ -37,7 +37,6 @@ pub struct EditText {
     #[serde(default)]
     dry_run: bool,
     /// As in `text.read`.
-    #[schemars(length(max = 32))]
     encoding: Option<String>,
 }
 

@@ -37,7 +37,6 @@ pub struct TextInsert {
     /// The new lines; exactly one line break will end them.
     content: String,
     /// As in `text.read`.
-    #[schemars(length(max = 32))]
     encoding: Option<String>,
 }
 

@@ -37,7 +37,6 @@ pub struct TextReplace {
     /// The lines that take their place; empty to delete them.
     new: String,
     /// As in `text.read`.
-    #[schemars(length(max = 32))]
     encoding: Option<String>,
 }
 

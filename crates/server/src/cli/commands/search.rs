@@ -109,7 +109,7 @@ pub(super) fn run(
     if guarded > 0 {
         let files = if guarded == 1 { "file was" } else { "files were" };
         let line = format!(
-            "{guarded} guarded {files} not looked into, as for agents: secrets such as .env or keys."
+            "{guarded} guarded {files} not looked into, as for agents: secrets such as .env."
         );
         shown.push_str(&format!("{}\n", colours.paint(&line, Meaning::Warning)));
     }
@@ -118,10 +118,11 @@ pub(super) fn run(
 
 fn no_question(error: &BadQuestion) -> Failure {
     Failure::Usage(match error {
-        BadQuestion::TooLong { chars } => {
-            format!("the question has {chars} characters, more than 1024: keep the words that matter")
-        }
-        BadQuestion::NoWord => "the question has no word to look for: say one that the file has,                                 as in `stile search leaking roof`"
+        BadQuestion::TooLong { chars } => format!(
+            "the question has {chars} characters, more than 1024: keep the words that matter"
+        ),
+        BadQuestion::NoWord => "the question has no word to look for: say one that the file has, \
+                                as in `stile search leaking roof`"
             .to_owned(),
     })
 }

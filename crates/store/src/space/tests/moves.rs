@@ -226,7 +226,7 @@ fn an_append_to_a_file_that_grows_goes_on_while_what_was_seen_is_unchanged() {
     append(&rig, "/log", Base::Unread, "unread").unwrap();
     assert_eq!(rig.text("log"), "one\nunread");
     fs::write(rig.file("log"), b"\xff").unwrap();
-    assert_eq!(code(append(&rig, "/log", Base::Unread, "x")), "not_permitted");
+    assert_eq!(code(append(&rig, "/log", Base::Unread, "x")), "not_text");
 }
 
 #[test]
