@@ -286,8 +286,7 @@ impl TokenStore {
             let found = lock(tables, authorization)?;
             // The owner may have narrowed the authorization since the token was ordered.
             let is_current = |found: &AuthorizationRecord| {
-                is_live(found, token.issued)
-                    && (&found.scopes, &found.grant) == (&token.scopes, &token.grant)
+                is_live(found, token.issued) && found.scopes == token.scopes
             };
             if !found.as_ref().is_some_and(is_current) {
                 return Ok(Issued::AuthorizationEnded);
