@@ -118,36 +118,72 @@ impl WantedSection {
         list.iter().zip(1..).find(|(one, ordinal)| id(one, *ordinal) == wanted).map(|(one, _)| one)
     }
 
-    /// Returns the headings with this name: as one heading, else as a path of headings.
+    /// Returns the headings with this name: as one heading, else as a path of headings. A heading
+    /// in the path may have the character that stands between two headings. Of all ways to read the
+    /// name, the one with the fewest headings counts.
     fn by_headings<'h>(&self, list: &'h [Heading], body: &str) -> Vec<&'h Heading> {
         let parents = parents(list.iter());
-        let path: Vec<&str> = self.name.split(ABOVE).map(str::trim).collect();
-        let whole = [self.name.trim()];
-        let ways = [(&whole[..], false), (&path[..], false), (&whole[..], true), (&path[..], true)];
-        let fits = |index: usize, path: &[&str], ignores_case: bool| {
-            let mut at = Some(index);
-            path.iter().rev().all(|wanted| {
-                let here = at.and_then(|at| list.get(at));
-                at = at.and_then(|at| *parents.get(at)?);
-                here.is_some_and(|heading| is_named(heading, body, wanted, ignores_case))
-            })
-        };
-        for (path, ignores_case) in ways {
-            let fitting = (0..list.len()).filter(|index| fits(*index, path, ignores_case));
-            let found: Vec<_> = fitting.filter_map(|index| list.get(index)).collect();
-            if !found.is_empty() {
-                return found;
+        let path = HeadingPath { pieces: self.name.split(ABOVE).collect(), list, parents, body };
+        for ignores_case in [false, true] {
+            let levels = |index| path.levels(index, path.pieces.len(), ignores_case);
+            let fitting: Vec<(usize, &Heading)> = list
+                .iter()
+                .enumerate()
+                .filter_map(|(index, heading)| levels(index).map(|levels| (levels, heading)))
+                .collect();
+            if let Some(fewest) = fitting.iter().map(|(levels, _)| *levels).min() {
+                let fitting = fitting.into_iter().filter(|(levels, _)| *levels == fewest);
+                return fitting.map(|(_, heading)| heading).collect();
             }
         }
         Vec::new()
     }
 }
 
+/// A path of headings that a caller names, and the headings of the note.
+struct HeadingPath<'a> {
+    /// The name, cut at each [`ABOVE`].
+    pieces: Vec<&'a str>,
+    list: &'a [Heading],
+    /// The index of the parent of each heading.
+    parents: Vec<Option<usize>>,
+    body: &'a str,
+}
+
+impl HeadingPath<'_> {
+    /// Returns how many headings the first `end` pieces name, if the last of these is the heading
+    /// at `index`, and the others are those above it. The fewest, if there are several ways.
+    fn levels(&self, index: usize, end: usize, ignores_case: bool) -> Option<usize> {
+        let heading = self.list.get(index)?;
+        // A heading takes as many pieces as it has in its text or in its source.
+        let pieces = |text: &str| text.matches(ABOVE).count() + 1;
+        let counts = [pieces(&heading.text), pieces(source_of(heading, self.body))];
+        let level = |count: usize| {
+            let start = end.checked_sub(count)?;
+            let wanted = self.pieces.get(start..end)?.join(">");
+            if !is_named(heading, self.body, &wanted, ignores_case) {
+                return None;
+            }
+            if start == 0 {
+                return Some(1);
+            }
+            let parent = (*self.parents.get(index)?)?;
+            self.levels(parent, start, ignores_case).map(|above| above + 1)
+        };
+        counts.into_iter().filter_map(level).min()
+    }
+}
+
+/// Returns the first line of a heading in the source.
+fn source_of<'b>(heading: &Heading, body: &'b str) -> &'b str {
+    let source = body.get(heading.start..heading.heading_end).unwrap_or_default();
+    source.lines().next().unwrap_or_default()
+}
+
 /// Whether a caller's name is that of a heading: its text, or its first line in the source, with or
 /// without `#`.
 fn is_named(heading: &Heading, body: &str, wanted: &str, ignores_case: bool) -> bool {
-    let source = body.get(heading.start..heading.heading_end).unwrap_or_default();
-    let source = source.lines().next().unwrap_or_default();
+    let source = source_of(heading, body);
     let bare = |text: &str| {
         let text = text.trim();
         let without = text.trim_start_matches('#');
@@ -190,6 +226,28 @@ mod tests {
         ] {
             assert_eq!(find(name), Ok(place), "{name}");
         }
+    }
+
+    #[test]
+    fn a_heading_in_a_path_may_have_the_character_between_headings() {
+        let path = SpacePath::parse("/n.md").unwrap();
+        let text = "# Plan\n## A > B\nx\n### Deep > er\ny\n## A\n### B\nz\n# <b>Q</b>\n## C\n";
+        let line = |name: &str| {
+            WantedSection::new(&path, name).unwrap().find(text).map(|place| place.lines.start)
+        };
+        for (name, start) in [
+            ("A > B", 2),
+            ("Plan > A > B", 2),
+            ("plan > a > b > deep > ER", 4),
+            ("A > B > Deep > er", 4),
+            ("Deep > er", 4),
+            ("<b>Q</b> > C", 10),
+            ("# <b>Q</b> > C", 10),
+        ] {
+            assert_eq!(line(name), Ok(start), "{name}");
+        }
+        assert!(line("B > Deep > er").is_err() && line("A > B > er").is_err());
+        assert!(line(&"A > ".repeat(2000)).is_err());
     }
 
     #[test]
