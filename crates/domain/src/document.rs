@@ -136,6 +136,51 @@ fn of_ending(name: &str) -> Option<DocumentKind> {
     ENDINGS.iter().find(is).map(|(_, kind)| *kind)
 }
 
+/// How far into a page of HTML its title is looked for, in bytes.
+const HTML_TITLE_WITHIN: usize = 64 * 1024;
+/// The longest title of a page of HTML, in bytes.
+const MAX_HTML_TITLE_BYTES: usize = 1024;
+/// The character references of titles that are decoded. The first is the last to be decoded.
+const REFERENCES: [(&str, &str); 6] = [
+    ("&amp;", "&"),
+    ("&lt;", "<"),
+    ("&gt;", ">"),
+    ("&quot;", "\""),
+    ("&#39;", "'"),
+    ("&nbsp;", " "),
+];
+
+/// Returns the longest beginning of a text of at most `bytes` bytes.
+fn beginning(text: &str, bytes: usize) -> &str {
+    let mut ends = (0..=bytes.min(text.len())).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end));
+    text.get(..end.unwrap_or_default()).unwrap_or_default()
+}
+
+/// Returns the title of a page of HTML on one line; `None` if the page has none.
+pub fn html_title(page: &str) -> Option<String> {
+    let head = beginning(page, HTML_TITLE_WITHIN);
+    let find = |text: &str, tag: &str| {
+        let starts = memchr::memchr_iter(b'<', text.as_bytes());
+        let mut starts = starts.filter_map(|at| Some((at, text.get(at..at + tag.len())?)));
+        starts.find(|(_, found)| found.eq_ignore_ascii_case(tag)).map(|(at, _)| at + tag.len())
+    };
+    let named = head.get(find(head, "<title")?..)?;
+    let (attributes, content) = named.split_once('>')?;
+    if !attributes.is_empty() && !attributes.starts_with([' ', '\t', '\r', '\n']) {
+        return None;
+    }
+    let end = find(content, "</title")?.checked_sub("</title".len())?;
+    let content = beginning(content, end.min(MAX_HTML_TITLE_BYTES));
+    let decoded =
+        REFERENCES.iter().rev().fold(content.to_owned(), |text, (reference, character)| {
+            text.replace(reference, character)
+        });
+    let title = decoded.split_whitespace().collect::<Vec<_>>().join(" ");
+    let title = title.replace(char::is_control, "");
+    (!title.is_empty()).then_some(title)
+}
+
 /// Why a document has no text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoText {
@@ -175,6 +220,8 @@ pub struct DocumentPart {
 pub struct DocumentText {
     /// The text. Lines end with line feeds.
     pub text: String,
+    /// The title that the document gives itself.
+    pub title: Option<String>,
     /// The number of the first line of each part, from 1. Empty for a document without parts.
     parts: Vec<u64>,
 }
@@ -202,12 +249,18 @@ impl DocumentText {
             let added = text.as_bytes().get(from..).unwrap_or_default();
             line += memchr::memchr_iter(b'\n', added).count() as u64;
         }
-        Self { text, parts: starts }
+        Self { text, title: None, parts: starts }
     }
 
     /// Makes a text of which the first line of each part is known.
     pub fn with_parts(text: String, parts: Vec<u64>) -> Self {
-        Self { text, parts }
+        Self { text, title: None, parts }
+    }
+
+    /// Returns the same text with the title that the document gives itself.
+    #[must_use]
+    pub fn titled(self, title: Option<String>) -> Self {
+        Self { title, ..self }
     }
 
     /// Returns the number of the first line of each part, from 1.
@@ -295,6 +348,25 @@ mod tests {
         assert_eq!(marked_up("/a.rtf"), Some(DocumentKind::Rtf));
         assert_eq!(marked_up("/a.eml"), Some(DocumentKind::Mail));
         assert_eq!((marked_up("/a.md"), marked_up("/a.pdf")), (None, None));
+    }
+
+    #[test]
+    fn a_page_of_html_has_the_title_of_its_head() {
+        for (page, title) in [
+            (
+                "<html><head><TITLE lang='en'>Moss &amp;\n ferns</Title></head>",
+                Some("Moss & ferns"),
+            ),
+            ("<title>a &amp;lt; b</title><title>c</title>", Some("a &lt; b")),
+            ("<title> </title>", None),
+            ("<titles>x</titles>", None),
+            ("<title>never ends", None),
+            ("no page", None),
+            ("é<tit", None),
+        ] {
+            assert_eq!(html_title(page).as_deref(), title, "{page}");
+        }
+        assert_eq!(html_title(&format!("{}<title>x</title>", "é".repeat(40_000))), None);
     }
 
     #[test]

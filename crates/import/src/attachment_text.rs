@@ -137,12 +137,12 @@ fn text_of(
     if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
         return Ok(Some(Err(NoText::TooLarge)));
     }
-    let parts = match (in_this_process(kind, &bytes), reader) {
-        (Some(parts), _) => parts,
+    let read = match (in_this_process(kind, &bytes), reader) {
+        (Some(read), _) => read,
         (None, None) => return Ok(None),
         (None, Some(reader)) => reader.read(kind, &bytes)?,
     };
-    Ok(Some(parts.map(|parts| without_labels(&parts))))
+    Ok(Some(read.map(|read| without_labels(&read.parts))))
 }
 
 /// Recognises an attached document.

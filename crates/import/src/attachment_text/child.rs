@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use stile_domain::document::{DocumentKind, DocumentPart, DocumentReader, DocumentText, NoText};
+use stile_domain::document::{DocumentKind, DocumentReader, DocumentText, NoText};
 
 use super::in_process::in_this_process;
-use super::tidy::{MAX_TEXT_BYTES, of_wire, tidied, to_wire};
+use super::tidy::{Extracted, MAX_TEXT_BYTES, of_wire, tidied, to_wire};
 use super::{epub, office, pdf};
 
 /// The command that starts a child, before the name of a kind.
@@ -44,11 +44,11 @@ pub struct TextReader {
 
 impl DocumentReader for TextReader {
     fn text(&self, kind: DocumentKind, bytes: &[u8]) -> Result<DocumentText, NoText> {
-        let parts = match in_this_process(kind, bytes) {
-            Some(parts) => parts?,
+        let Extracted { title, parts } = match in_this_process(kind, bytes) {
+            Some(read) => read?,
             None => self.read(kind, bytes).map_err(|_| NoText::NotNow)??,
         };
-        Ok(DocumentText::new(&parts))
+        Ok(DocumentText::new(&parts).titled(title))
     }
 }
 
@@ -58,7 +58,7 @@ impl TextReader {
         Self { program }
     }
 
-    /// Returns the parts of a document.
+    /// Returns the title and the parts of a document.
     ///
     /// # Errors
     /// No child can be started.
@@ -66,7 +66,7 @@ impl TextReader {
         &self,
         kind: DocumentKind,
         bytes: &[u8],
-    ) -> io::Result<Result<Vec<DocumentPart>, NoText>> {
+    ) -> io::Result<Result<Extracted, NoText>> {
         let Some(name) = kind.name() else { return Ok(Err(NoText::Damaged)) };
         let mut command = Command::new(&self.program);
         command.args([COMMAND, name]).env_clear();
@@ -101,7 +101,7 @@ fn answer_of(output: impl Read) -> Vec<u8> {
     answer
 }
 
-fn result_of(mut child: Child, answered: Option<Vec<u8>>) -> Result<Vec<DocumentPart>, NoText> {
+fn result_of(mut child: Child, answered: Option<Vec<u8>>) -> Result<Extracted, NoText> {
     let status = child.wait().map_err(|_| NoText::NotNow)?;
     match (status.code(), answered) {
         (Some(0), Some(answer)) => {
@@ -124,16 +124,16 @@ pub fn run(kind: DocumentKind, input: impl Read, mut output: impl Write) -> u8 {
         Ok(bytes)
     });
     let Ok(bytes) = answered else { return TOO_LARGE };
-    let parts = match kind {
-        DocumentKind::Pdf => pdf::pages(&bytes),
+    let read = match kind {
+        DocumentKind::Pdf => pdf::document(&bytes),
         DocumentKind::OfficeOpenXml => office::office_open_xml(&bytes),
         DocumentKind::OpenDocument => office::open_document(&bytes),
-        DocumentKind::Epub => epub::chapters(&bytes),
+        DocumentKind::Epub => epub::book(&bytes),
         DocumentKind::Plain | DocumentKind::Html | DocumentKind::Rtf | DocumentKind::Mail => {
             Err(NoText::Damaged)
         }
     };
-    match parts.map(|parts| to_wire(&tidied(parts))) {
+    match read.map(|read| to_wire(&tidied(read))) {
         Ok(wire) if wire.len() >= MAX_TEXT_BYTES + MAX_LABEL_BYTES => TOO_LARGE,
         Ok(wire) => {
             let written = output.write_all(wire.as_bytes()).and_then(|()| output.flush());

@@ -7,16 +7,17 @@ use std::collections::HashMap;
 use stile_domain::document::{DocumentPart, NoText};
 use stile_domain::percent;
 
-use super::package::{MAX_PARTS, Package, XmlEvent, read_xml, unescaped_attribute};
-use super::tidy::MAX_TEXT_BYTES;
+use super::package::{MAX_PARTS, Package, Title, XmlEvent, read_xml, unescaped_attribute};
+use super::tidy::{Extracted, MAX_TEXT_BYTES};
 use crate::charset::decode_text;
 use crate::html;
 
 /// Where every book says which of its parts is the package document.
 const CONTAINER: &str = "META-INF/container.xml";
 
-/// Returns the text of each chapter. One that is missing or damaged has none.
-pub(super) fn chapters(bytes: &[u8]) -> Result<Vec<DocumentPart>, NoText> {
+/// Returns the title of a book, and the text of each chapter. One that is missing or damaged has
+/// none.
+pub(super) fn book(bytes: &[u8]) -> Result<Extracted, NoText> {
     let mut package = Package::open(bytes)?;
     let container = package.part(CONTAINER)?.ok_or(NoText::Damaged)?;
     let mut root = None;
@@ -31,7 +32,8 @@ pub(super) fn chapters(bytes: &[u8]) -> Result<Vec<DocumentPart>, NoText> {
     let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut bytes = 0;
     let mut chapters = Vec::new();
-    for (number, href) in (1..).zip(spine(document)?) {
+    let (title, spine) = title_and_spine(document)?;
+    for (number, href) in (1..).zip(spine) {
         let name = part_name(folder, &href);
         let page = package.part(&name).ok().flatten().unwrap_or_default();
         let text = html::to_text(&decode_text(&page, None));
@@ -41,13 +43,15 @@ pub(super) fn chapters(bytes: &[u8]) -> Result<Vec<DocumentPart>, NoText> {
             break;
         }
     }
-    Ok(chapters)
+    Ok(Extracted { title, parts: chapters })
 }
 
-/// Returns the references of the chapters, in their order.
-fn spine(document: Vec<u8>) -> Result<Vec<String>, NoText> {
+/// Returns the title in the package document, and the references of the chapters in their order.
+fn title_and_spine(document: Vec<u8>) -> Result<(Option<String>, Vec<String>), NoText> {
     let (mut items, mut order) = (HashMap::new(), Vec::new());
+    let mut title = Title::default();
     read_xml(document, &mut |event| {
+        title.take(&event);
         match event {
             XmlEvent::Start("item", start) => {
                 let named =
@@ -59,7 +63,7 @@ fn spine(document: Vec<u8>) -> Result<Vec<String>, NoText> {
         }
         items.len().max(order.len()) <= MAX_PARTS
     })?;
-    Ok(order.iter().filter_map(|id| items.get(id).cloned()).collect())
+    Ok((title.found(), order.iter().filter_map(|id| items.get(id).cloned()).collect()))
 }
 
 /// Returns the name in the package of what the package document in a folder refers to.
@@ -84,7 +88,8 @@ mod tests {
     use super::super::package::tests::package;
     use super::*;
 
-    const OPF: &str = r#"<package><manifest><item id="b" href="text/two%20.xhtml"/>
+    const OPF: &str = r#"<package><metadata><dc:title>Fern &amp; moss</dc:title><dc:title>x</dc:title></metadata>
+        <manifest><item id="b" href="text/two%20.xhtml"/>
         <item id="a" href="../one.xhtml#top"/><item id="c" href="gone.xhtml"/></manifest>
         <spine><itemref idref="a"/><itemref idref="b"/><itemref idref="c"/></spine></package>"#;
     const ROOT: &str = r#"<container><rootfiles><rootfile full-path="OEBPS/book.opf"/></rootfiles>
@@ -98,11 +103,13 @@ mod tests {
             ("OEBPS/text/two .xhtml", "<html><head><title>x</title></head><p>moss</p></html>"),
             ("one.xhtml", "<html><h1>Ferns</h1><p>grow &amp; spread</p></html>"),
         ]);
-        let read = chapters(&book).unwrap();
-        let texts: Vec<_> = read.iter().map(|it| (it.label.as_str(), it.text.as_str())).collect();
+        let read = super::book(&book).unwrap();
+        assert_eq!(read.title.as_deref(), Some("Fern & moss"));
+        let texts: Vec<_> =
+            read.parts.iter().map(|it| (it.label.as_str(), it.text.as_str())).collect();
         let expected =
             [("chapter 1", "Ferns\ngrow & spread"), ("chapter 2", "moss"), ("chapter 3", "")];
         assert_eq!(texts, expected);
-        assert_eq!(chapters(&package(&[("a", "")])), Err(NoText::Damaged));
+        assert_eq!(super::book(&package(&[("a", "")])), Err(NoText::Damaged));
     }
 }

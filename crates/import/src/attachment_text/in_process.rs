@@ -3,7 +3,7 @@
 use stile_domain::document::{DocumentKind, DocumentPart, NoText};
 
 use super::rtf;
-use super::tidy::tidied;
+use super::tidy::{Extracted, tidied};
 use crate::charset::decode_text;
 use crate::html;
 use crate::importers::mbox::mail;
@@ -12,7 +12,7 @@ use crate::importers::mbox::mail;
 pub(super) fn in_this_process(
     kind: DocumentKind,
     bytes: &[u8],
-) -> Option<Result<Vec<DocumentPart>, NoText>> {
+) -> Option<Result<Extracted, NoText>> {
     let text = match kind {
         DocumentKind::Plain => Ok(decode_text(bytes, None).into_owned()),
         DocumentKind::Html => Ok(html::to_document_text(&decode_text(bytes, None))),
@@ -20,6 +20,9 @@ pub(super) fn in_this_process(
         DocumentKind::Mail => mail::as_text(bytes).map_err(|_| NoText::Damaged),
         _ => return None,
     };
-    let whole = |text| tidied(vec![DocumentPart { label: String::new(), title: None, text }]);
+    let whole = |text| {
+        let parts = vec![DocumentPart { label: String::new(), title: None, text }];
+        tidied(Extracted { title: None, parts })
+    };
     Some(text.map(whole))
 }

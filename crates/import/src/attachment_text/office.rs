@@ -12,18 +12,23 @@ use stile_domain::document::{DocumentPart, NoText};
 
 use super::cell_dates::{self, CellDates};
 use super::package::{Package, XmlEvent, attribute, read_xml, unescaped_attribute};
-use super::tidy::MAX_TEXT_BYTES;
+use super::tidy::{Extracted, MAX_TEXT_BYTES};
 
 /// The most styles of cells that are read.
 const MAX_STYLES: usize = 65_536;
 /// The most repeated cells that are written for one that says how often it stands.
 const MAX_REPEATED: usize = 100;
 
-/// Returns the text of a document of Office Open XML: slides, sheets, or one text.
-pub(super) fn office_open_xml(bytes: &[u8]) -> Result<Vec<DocumentPart>, NoText> {
+/// Returns the title and the text of a document of Office Open XML: slides, sheets, or one text.
+pub(super) fn office_open_xml(bytes: &[u8]) -> Result<Extracted, NoText> {
     let mut package = Package::open(bytes)?;
+    let parts = open_xml_parts(&mut package)?;
+    Ok(Extracted { title: package.title_in("docProps/core.xml"), parts })
+}
+
+fn open_xml_parts(package: &mut Package<'_>) -> Result<Vec<DocumentPart>, NoText> {
     if let Some(part) = package.part("word/document.xml")? {
-        return Ok(vec![word(&mut package, part)?]);
+        return Ok(vec![word(package, part)?]);
     }
     let slides = package.numbered("ppt/slides/slide");
     let sheets = package.numbered("xl/worksheets/sheet");
@@ -42,7 +47,7 @@ pub(super) fn office_open_xml(bytes: &[u8]) -> Result<Vec<DocumentPart>, NoText>
         }
     }
     if !sheets.is_empty() {
-        read_sheets(&mut package, sheets, &mut parts)?;
+        read_sheets(package, sheets, &mut parts)?;
     }
     Ok(parts)
 }
@@ -90,10 +95,10 @@ fn read_sheets(
     Ok(())
 }
 
-/// Returns the text of an OpenDocument: slides, sheets, or one text. Headers and footers count in
-/// text documents only: those of a sheet say its name and a number of pages unless somebody changed
-/// them.
-pub(super) fn open_document(bytes: &[u8]) -> Result<Vec<DocumentPart>, NoText> {
+/// Returns the title and the text of an OpenDocument: slides, sheets, or one text. Headers and
+/// footers count in text documents only: those of a sheet say its name and a number of pages unless
+/// somebody changed them.
+pub(super) fn open_document(bytes: &[u8]) -> Result<Extracted, NoText> {
     let mut package = Package::open(bytes)?;
     let part = package.part("content.xml")?.ok_or(NoText::Damaged)?;
     let mut content = OpenText::default();
@@ -101,7 +106,7 @@ pub(super) fn open_document(bytes: &[u8]) -> Result<Vec<DocumentPart>, NoText> {
     if content.is_text_document {
         content.text += &package.optional(headers_and_footers);
     }
-    Ok(content.into_parts())
+    Ok(Extracted { title: package.title_in("meta.xml"), parts: content.into_parts() })
 }
 
 /// Returns the headers and footers of an OpenDocument.
@@ -385,8 +390,8 @@ mod tests {
     use super::super::package::tests::package;
     use super::*;
 
-    fn text(parts: Result<Vec<DocumentPart>, NoText>) -> String {
-        super::super::tidy::without_labels(&parts.unwrap())
+    fn text(read: Result<Extracted, NoText>) -> String {
+        super::super::tidy::without_labels(&read.unwrap().parts)
     }
 
     /// A part whose elements do not end in their order.
@@ -414,6 +419,28 @@ mod tests {
         let body = package(&[("content.xml", DAMAGED)]);
         assert!(matches!(open_document(&body), Err(NoText::Damaged)));
     }
+
+    #[test]
+    fn a_document_has_the_title_of_its_properties() {
+        let core = "<cp:coreProperties><dc:title>Roof &amp; gutter</dc:title></cp:coreProperties>";
+        let word = ("word/document.xml", "<p><r><t>ferns</t></r></p>");
+        let open = ("content.xml", "<body><text><p>moss</p></text></body>");
+        let meta = "<office:meta><dc:title> Roof\n&amp; gutter</dc:title></office:meta>";
+        let title =
+            |read: Result<Extracted, NoText>| super::super::tidy::tidied(read.unwrap()).title;
+        let expected = Some("Roof & gutter".to_owned());
+        assert_eq!(
+            title(office_open_xml(&package(&[word, ("docProps/core.xml", core)]))),
+            expected
+        );
+        assert_eq!(title(open_document(&package(&[open, ("meta.xml", meta)]))), expected);
+        let empty = "<cp:coreProperties><dc:title> </dc:title></cp:coreProperties>";
+        for none in [empty, DAMAGED] {
+            let document = package(&[word, ("docProps/core.xml", none)]);
+            assert_eq!(title(office_open_xml(&document)), None);
+        }
+    }
+
     #[test]
     fn a_sheet_with_a_control_for_text_is_no_text_document() {
         let styles = ("styles.xml", "<footer><p>page</p></footer>");

@@ -16,6 +16,8 @@ use zip::ZipArchive;
 pub(super) const MAX_UNPACKED: u64 = 128 * 1024 * 1024;
 /// The most slides, sheets or chapters that are read.
 pub(super) const MAX_PARTS: usize = 2000;
+/// The bytes of a title after which no more of it is read.
+const MAX_TITLE_BYTES: usize = 1024;
 
 /// A zip file of XML parts.
 pub(super) struct Package<'b> {
@@ -54,6 +56,19 @@ impl<'b> Package<'b> {
         let found = read(self).unwrap_or_default();
         self.unpacked = unpacked;
         found
+    }
+
+    /// Returns the title in a part with the properties of the document. `None` if there is none, or
+    /// the part is damaged or too large.
+    pub(super) fn title_in(&mut self, name: &str) -> Option<String> {
+        self.optional(|package| match package.part(name)? {
+            Some(part) => {
+                let mut title = Title::default();
+                read_xml(part, &mut |event| title.take(&event))?;
+                Ok(title.found())
+            }
+            None => Ok(None),
+        })
     }
 
     /// Returns the names of parts such as `ppt/slides/slide7.xml`, in the order of their numbers.
@@ -108,6 +123,36 @@ pub(super) fn read_xml(
         if !goes_on {
             return Ok(());
         }
+    }
+}
+
+/// The first `title` of a part so far: that of the Dublin Core, which all these formats use.
+#[derive(Default)]
+pub(super) struct Title {
+    text: String,
+    is_open: bool,
+    is_over: bool,
+}
+
+impl Title {
+    /// Takes the next event of the part. Returns whether the title may go on.
+    pub(super) fn take(&mut self, event: &XmlEvent<'_>) -> bool {
+        match event {
+            XmlEvent::Start("title", _) => self.is_open = !self.is_over,
+            XmlEvent::End("title") if self.is_open => {
+                (self.is_open, self.is_over) = (false, !self.text.trim().is_empty());
+            }
+            XmlEvent::Text(text) if self.is_open && self.text.len() <= MAX_TITLE_BYTES => {
+                self.text.push_str(text);
+            }
+            _ => {}
+        }
+        !self.is_over
+    }
+
+    /// Returns the title; `None` if it is empty.
+    pub(super) fn found(self) -> Option<String> {
+        Some(self.text).filter(|text| !text.trim().is_empty())
     }
 }
 

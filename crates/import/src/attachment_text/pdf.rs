@@ -11,12 +11,13 @@ use pdf_extract::{
     Transform,
 };
 use stile_domain::document::{DocumentPart, NoText};
+use stile_domain::text_encoding::TextEncoding;
 
-use super::tidy::MAX_TEXT_BYTES;
+use super::tidy::{Extracted, MAX_TEXT_BYTES};
 
-/// Returns the text of each page. A page that is a picture has none, and so has one that cannot be
-/// read or that the library panics on. Only a child process calls this.
-pub(super) fn pages(bytes: &[u8]) -> Result<Vec<DocumentPart>, NoText> {
+/// Returns the title, and the text of each page. A page that is a picture has none, and so has one
+/// that cannot be read or that the library panics on. Only a child process calls this.
+pub(super) fn document(bytes: &[u8]) -> Result<Extracted, NoText> {
     let mut document = Document::load_mem(bytes).map_err(|_| NoText::Damaged)?;
     if document.is_encrypted() {
         // Many documents have the empty password and only forbid to print.
@@ -43,7 +44,27 @@ pub(super) fn pages(bytes: &[u8]) -> Result<Vec<DocumentPart>, NoText> {
     }
     let part =
         |(index, text)| DocumentPart { label: format!("page {}", index + 1), title: None, text };
-    Ok(texts.into_iter().enumerate().map(part).collect())
+    let parts = texts.into_iter().enumerate().map(part).collect();
+    Ok(Extracted { title: title_of(&document), parts })
+}
+
+/// Returns the title in the document information dictionary.
+///
+/// *Source*: ISO 32000-1, sections 7.9.2.2 (text strings) and 14.3.3.
+fn title_of(document: &Document) -> Option<String> {
+    let resolved = |object| match object {
+        &Object::Reference(id) => document.get_object(id).ok(),
+        other => Some(other),
+    };
+    let information = resolved(document.trailer.get(b"Info").ok()?)?.as_dict().ok()?;
+    let bytes = resolved(information.get(b"Title").ok()?)?.as_str().ok()?;
+    let text = match bytes {
+        [0xfe, 0xff, rest @ ..] => TextEncoding::UTF_16BE.decode(rest)?,
+        [0xef, 0xbb, 0xbf, rest @ ..] => TextEncoding::UTF_8.decode(rest)?,
+        // The encoding of PDF is Latin-1 for all letters of Western Europe.
+        other => TextEncoding::WINDOWS_1252.decode(other)?,
+    };
+    Some(text.into_owned())
 }
 
 /// Whether the library reads pages without an error and without a panic. What was written stays.

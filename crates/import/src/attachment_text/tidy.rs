@@ -2,6 +2,15 @@
 
 use stile_domain::document::DocumentPart;
 
+/// What was taken out of a document.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Extracted {
+    /// The title that the document gives itself.
+    pub(super) title: Option<String>,
+    /// The texts of its parts.
+    pub(super) parts: Vec<DocumentPart>,
+}
+
 /// The most bytes of one document's text. The rest is left out.
 pub(super) const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
 /// The most bytes of the title of a part.
@@ -40,17 +49,20 @@ pub(super) fn prefix(text: &str, bytes: usize) -> &str {
 /// Stands before each part of a document as a child process sends it. No tidied text has it.
 const BEGIN: char = '\u{c}';
 
-/// Returns the parts of a document with tidied texts, which have [`MAX_TEXT_BYTES`] together.
-pub(super) fn tidied(parts: Vec<DocumentPart>) -> Vec<DocumentPart> {
+/// Returns a document with tidied texts, which have [`MAX_TEXT_BYTES`] together.
+pub(super) fn tidied(Extracted { title, parts }: Extracted) -> Extracted {
     let mut room = MAX_TEXT_BYTES;
+    let on_a_line = |title: Option<String>| {
+        title.map(|title| one_line(&title)).filter(|title| !title.is_empty())
+    };
     let mut tidied = Vec::with_capacity(parts.len());
     for part in parts {
         let text = prefix(&tidy(&part.text), room).to_owned();
         room -= text.len();
-        let title = part.title.map(|title| one_line(&title)).filter(|title| !title.is_empty());
+        let title = on_a_line(part.title);
         tidied.push(DocumentPart { label: part.label, title, text });
     }
-    tidied
+    Extracted { title: on_a_line(title), parts: tidied }
 }
 
 fn one_line(text: &str) -> String {
@@ -58,9 +70,10 @@ fn one_line(text: &str) -> String {
     prefix(&line, MAX_TITLE_BYTES).replace(char::is_control, "")
 }
 
-/// Writes parts as a child process sends them: each begins with a line of its label and its title.
-pub(super) fn to_wire(parts: &[DocumentPart]) -> String {
-    let mut wire = String::new();
+/// Writes a document as a child process sends it: its title, and then the parts, each of which
+/// begins with a line of its label and its title.
+pub(super) fn to_wire(Extracted { title, parts }: &Extracted) -> String {
+    let mut wire = title.clone().unwrap_or_default();
     for DocumentPart { label, title, text } in parts {
         let title = title.as_deref().unwrap_or_default();
         wire.push_str(&format!("{BEGIN}{label}\t{title}\n{text}"));
@@ -69,18 +82,18 @@ pub(super) fn to_wire(parts: &[DocumentPart]) -> String {
 }
 
 /// Reads what [`to_wire`] wrote. `None` if it is not that.
-pub(super) fn of_wire(wire: &str) -> Option<Vec<DocumentPart>> {
+pub(super) fn of_wire(wire: &str) -> Option<Extracted> {
     let mut pieces = wire.split(BEGIN);
-    if pieces.next() != Some("") {
-        return None;
-    }
+    let title = pieces.next().filter(|title| !title.contains('\n'))?;
+    let title = (!title.is_empty()).then(|| title.to_owned());
     let part = |piece: &str| {
         let (head, text) = piece.split_once('\n')?;
         let (label, title) = head.split_once('\t')?;
         let title = (!title.is_empty()).then(|| title.to_owned());
         Some(DocumentPart { label: label.to_owned(), title, text: text.to_owned() })
     };
-    pieces.map(part).collect()
+    let parts = pieces.map(part).collect::<Option<_>>()?;
+    Some(Extracted { title, parts })
 }
 
 /// Returns the text of a document without the labels of its parts. Titles stand before the texts.
@@ -109,23 +122,26 @@ mod tests {
             title: title.map(str::to_owned),
             text: text.to_owned(),
         };
-        let parts = tidied(vec![
+        let title = Some("The\nreport".to_owned());
+        let document = |parts| Extracted { title: title.clone(), parts };
+        let read = tidied(document(vec![
             part("sheet 1", Some("a\tb\n c"), "x\u{c}y\r\n"),
             part("sheet 2", Some(" "), ""),
             part("", None, "z"),
-        ]);
+        ]));
         let expected = [
             part("sheet 1", Some("a b c"), "x\ny"),
             part("sheet 2", None, ""),
             part("", None, "z"),
         ];
-        assert_eq!(parts, expected);
-        assert_eq!(of_wire(&to_wire(&parts)), Some(parts.clone()));
-        assert_eq!(of_wire(&to_wire(&[])), Some(Vec::new()));
-        for wrong in ["text", "\u{c}sheet 1", "\u{c}sheet 1\n"] {
+        assert_eq!((read.title.as_deref(), &read.parts[..]), (Some("The report"), &expected[..]));
+        assert_eq!(of_wire(&to_wire(&read)).as_ref(), Some(&read));
+        let empty = Extracted::default();
+        assert_eq!(of_wire(&to_wire(&empty)), Some(empty));
+        for wrong in ["a\nb", "\u{c}sheet 1", "\u{c}sheet 1\n"] {
             assert_eq!(of_wire(wrong), None, "{wrong}");
         }
-        assert_eq!(without_labels(&parts), "a b c\nx\ny\n\nz");
+        assert_eq!(without_labels(&read.parts), "a b c\nx\ny\n\nz");
     }
 
     #[test]
@@ -136,7 +152,8 @@ mod tests {
             text: "x".repeat(MAX_TEXT_BYTES / 2 + 1),
         };
         let sizes =
-            tidied(vec![page.clone(), page.clone(), page]).into_iter().map(|it| it.text.len());
+            tidied(Extracted { title: None, parts: vec![page.clone(), page.clone(), page] });
+        let sizes = sizes.parts.into_iter().map(|it| it.text.len());
         assert_eq!(sizes.collect::<Vec<_>>(), [MAX_TEXT_BYTES / 2 + 1, MAX_TEXT_BYTES / 2 - 1, 0]);
     }
 

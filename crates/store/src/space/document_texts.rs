@@ -77,11 +77,15 @@ struct Kept {
 struct Packed {
     bytes: Vec<u8>,
     parts: Vec<u64>,
+    title: Option<String>,
 }
 
 impl Footprint for Kept {
     fn heap_bytes(&self) -> usize {
-        let bytes = |it: &Packed| it.bytes.capacity() + it.parts.capacity() * size_of::<u64>();
+        let bytes = |it: &Packed| {
+            let title = it.title.as_ref().map_or(0, String::capacity);
+            it.bytes.capacity() + it.parts.capacity() * size_of::<u64>() + title
+        };
         self.text.as_ref().map_or(0, bytes)
     }
 }
@@ -89,13 +93,14 @@ impl Footprint for Kept {
 impl Packed {
     fn of(document: &DocumentText) -> io::Result<Self> {
         let bytes = zstd::bulk::compress(document.text.as_bytes(), LEVEL)?;
-        Ok(Self { bytes, parts: document.part_lines().to_vec() })
+        let (parts, title) = (document.part_lines().to_vec(), document.title.clone());
+        Ok(Self { bytes, parts, title })
     }
 
     fn unpack(&self) -> io::Result<DocumentText> {
         let bytes = zstd::bulk::decompress(&self.bytes, MAX_TEXT_BYTES)?;
         let text = String::from_utf8(bytes).map_err(io::Error::other)?;
-        Ok(DocumentText::with_parts(text, self.parts.clone()))
+        Ok(DocumentText::with_parts(text, self.parts.clone()).titled(self.title.clone()))
     }
 }
 
@@ -193,6 +198,11 @@ impl DocumentTexts {
         }
         drop(left);
         Ok(self.known(stamp, kind)?.unwrap_or(Err(NoDocumentText::Late)))
+    }
+
+    /// Forgets all texts.
+    pub(super) fn forget(&self) {
+        *self.kept() = StampCache::new(KEPT_BYTES);
     }
 
     /// Marks a document as being read by a thread of its own. Returns `false` where one reads it,
@@ -323,6 +333,7 @@ mod tests {
     #[test]
     fn a_text_is_unpacked_as_it_was() {
         let document = DocumentText::with_parts("[page 1]\nmoss\n".repeat(1000), vec![1, 3]);
+        let document = document.titled(Some("Moss".to_owned()));
         let packed = Packed::of(&document).unwrap();
         assert!(packed.bytes.len() < 1000);
         assert_eq!(packed.unpack().unwrap(), document);
