@@ -42,6 +42,10 @@ pub enum EncodingFault {
     Lacking,
     /// Nobody could recognise the encoding of the new text.
     Unrecognisable,
+    /// The encoding is guessed, and may write a character beyond ASCII wrong.
+    Guessed,
+    /// The caller adds to the file without having read it.
+    Unread,
 }
 
 impl EncodingFault {
@@ -57,6 +61,13 @@ impl EncodingFault {
             ),
             Self::Unrecognisable => format!(
                 "with the new text, `{path}` would not be recognised as {encoding} any more"
+            ),
+            Self::Guessed => format!(
+                "that `{path}` is {encoding} is only a guess, and the new text has characters \
+                 beyond ASCII, which a wrong guess would damage"
+            ),
+            Self::Unread => format!(
+                "`{path}` is {encoding} text, and to a file that was not read only UTF-8 is added"
             ),
         }
     }
@@ -595,7 +606,7 @@ impl Refusal {
             Self::NotText { .. }
             | Self::NoDocumentText { .. }
             | Self::UnchangeableDocument { .. } => ("not_text", Remedy::Agent),
-            Self::BadEncoding { why: EncodingFault::Invalid, .. } => {
+            Self::BadEncoding { why: EncodingFault::Invalid | EncodingFault::Guessed, .. } => {
                 ("bad_encoding", Remedy::Agent)
             }
             Self::BadEncoding { .. } => ("bad_encoding", Remedy::User),

@@ -1,8 +1,9 @@
 //! Encodings of text beside UTF-8: which one bytes are in, and how to read and write it.
 //!
-//! A file is UTF-8 text if its bytes are valid UTF-8. Otherwise the encoding is recognised: by a
-//! byte order mark, or by a guess that has to be valid and plausible ([`recognise`]). A guess can
-//! be wrong, so an answer marks it, and a caller can state the encoding instead.
+//! A file is UTF-8 text if its bytes are valid UTF-8 and not UTF-16 in disguise ([`utf_8`]).
+//! Otherwise the encoding is recognised: by a byte order mark, or by a guess that has to be valid
+//! and plausible ([`recognise`]). A guess can be wrong, so an answer marks it, and a caller can
+//! state the encoding instead.
 //!
 //! The encodings are those of the WHATWG Encoding Standard without the ones that keep a state
 //! between characters (ISO-2022-JP) or that only browsers use (`replacement`, `x-user-defined`). So
@@ -22,7 +23,11 @@ pub const MAX_ENCODING_NAME_CHARS: usize = 32;
 /// The bytes by which an encoding is guessed.
 const GUESSED_BYTES: usize = 64 * 1024;
 /// The bytes by which UTF-16 without a byte order mark is recognised.
-const UTF_16_HEAD: usize = 4 * 1024;
+pub const UTF_16_HEAD: usize = 4 * 1024;
+/// The fewest bytes of UTF-16 in disguise. Fewer may be short texts that zero bytes end.
+const LEAST_DISGUISED: u64 = 8;
+/// The byte order mark, as a character.
+const MARK: char = '\u{feff}';
 
 /// An encoding of text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,7 +55,7 @@ impl EncodingSource {
     }
 }
 
-/// A text that was decoded. A byte order mark is part of the text.
+/// A text that was decoded, without its byte order mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedText {
     /// The whole text, decoded.
@@ -59,6 +64,21 @@ pub struct DecodedText {
     pub encoding: TextEncoding,
     /// How the encoding is known.
     pub source: EncodingSource,
+    /// Whether the bytes begin with a byte order mark.
+    pub has_mark: bool,
+}
+
+impl DecodedText {
+    /// Decodes a whole text in an encoding that is known from `source`; `None` if any byte is
+    /// invalid.
+    pub fn of(bytes: &[u8], encoding: TextEncoding, source: EncodingSource) -> Option<Self> {
+        let mut text = encoding.decode(bytes)?.into_owned();
+        let has_mark = text.starts_with(MARK);
+        if has_mark {
+            text.remove(0);
+        }
+        Some(Self { text, encoding, source, has_mark })
+    }
 }
 
 impl fmt::Display for TextEncoding {
@@ -118,12 +138,31 @@ impl TextEncoding {
     }
 }
 
-/// Returns the text of bytes: as UTF-8 where they are valid, or in the encoding that is recognised;
-/// `None` if the bytes are not text.
+/// Returns the text of a whole file in UTF-8: of bytes that are valid, and that are not UTF-16 in
+/// disguise ([`is_disguised_utf_16`]).
+pub fn utf_8(bytes: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    (!is_disguised_utf_16(bytes, bytes.len() as u64)).then_some(text)
+}
+
+/// Whether a file is UTF-16 without a byte order mark, although its bytes may be valid UTF-8: ASCII
+/// text in UTF-16 has a zero in every other place. `head` is the first [`UTF_16_HEAD`] bytes of the
+/// file, or more; `size` is the size of the whole file.
+pub fn is_disguised_utf_16(head: &[u8], size: u64) -> bool {
+    let head = head.get(..UTF_16_HEAD).unwrap_or(head);
+    // Usual text has no zero, which a search for one finds out fastest.
+    size >= LEAST_DISGUISED
+        && size.is_multiple_of(2)
+        && memchr::memchr(0, head).is_some()
+        && utf_16_without_mark(head).is_some()
+}
+
+/// Returns the text of bytes: in UTF-8, or in the encoding that is recognised, without its byte
+/// order mark; `None` if the bytes are not text.
 pub fn text_of(bytes: &[u8]) -> Option<Cow<'_, str>> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Some(Cow::Borrowed(text)),
-        Err(_) => recognise(bytes).map(|decoded| Cow::Owned(decoded.text)),
+    match utf_8(bytes) {
+        Some(text) => Some(Cow::Borrowed(text)),
+        None => recognise(bytes).map(|decoded| Cow::Owned(decoded.text)),
     }
 }
 
@@ -141,8 +180,8 @@ pub fn may_be_text(head: &[u8]) -> bool {
     }
 }
 
-/// Recognises the encoding of bytes that are not valid UTF-8, and decodes them; `None` if they are
-/// not text.
+/// Recognises the encoding of bytes that are not UTF-8 ([`utf_8`]), and decodes them; `None` if
+/// they are not text.
 ///
 /// A byte order mark of UTF-16 decides. Without one, UTF-16 is recognised by zero bytes in every
 /// other place, and other encodings by how often their characters and pairs of characters occur in
@@ -150,13 +189,8 @@ pub fn may_be_text(head: &[u8]) -> bool {
 /// one that is mostly UTF-8, with a few bytes that are not.
 pub fn recognise(bytes: &[u8]) -> Option<DecodedText> {
     if let Some(encoding) = byte_order_mark(bytes) {
-        let text = encoding.decode(bytes)?;
-        let source = EncodingSource::ByteOrderMark;
-        return (!text.contains('\0')).then(|| DecodedText {
-            text: text.into_owned(),
-            encoding,
-            source,
-        });
+        let decoded = DecodedText::of(bytes, encoding, EncodingSource::ByteOrderMark)?;
+        return (!decoded.text.contains('\0')).then_some(decoded);
     }
     let encoding = match utf_16_without_mark(bytes.get(..UTF_16_HEAD).unwrap_or(bytes)) {
         Some(encoding) => encoding,
@@ -165,9 +199,8 @@ pub fn recognise(bytes: &[u8]) -> Option<DecodedText> {
         }
         None => guess(bytes)?,
     };
-    let text = encoding.decode(bytes).filter(|text| is_plausible(text))?;
-    let source = EncodingSource::Guessed;
-    Some(DecodedText { text: text.into_owned(), encoding, source })
+    DecodedText::of(bytes, encoding, EncodingSource::Guessed)
+        .filter(|decoded| is_plausible(&decoded.text))
 }
 
 fn byte_order_mark(bytes: &[u8]) -> Option<TextEncoding> {
@@ -299,8 +332,9 @@ mod tests {
         for name in ["utf-16le", "utf-16be"] {
             let text = format!("\u{feff}{japanese}");
             let decoded = recognise(&encoding(name).encode(&text).unwrap()).unwrap();
-            assert_eq!((decoded.text, decoded.encoding.to_string()), (text, name.to_owned()));
-            assert_eq!(decoded.source, EncodingSource::ByteOrderMark);
+            let found = (decoded.text.as_str(), decoded.encoding.to_string());
+            assert_eq!(found, (japanese, name.to_owned()));
+            assert_eq!((decoded.source, decoded.has_mark), (EncodingSource::ByteOrderMark, true));
         }
     }
 
@@ -320,6 +354,24 @@ mod tests {
             b"\xff\xfe\0\0a\0\0\0",
         ] {
             assert_eq!(recognise(bytes), None, "{bytes:?}");
+        }
+    }
+
+    /// ASCII text in UTF-16 is valid UTF-8, with a zero in every other place.
+    #[test]
+    fn utf_16_in_disguise_is_not_utf_8_and_text_with_zeros_is() {
+        let text = "Hello, moss and fern\n";
+        for name in ["utf-16le", "utf-16be"] {
+            let bytes = encoding(name).encode(text).unwrap();
+            assert!(std::str::from_utf8(&bytes).is_ok() && utf_8(&bytes).is_none());
+            let decoded = recognise(&bytes).unwrap();
+            assert_eq!((decoded.text.as_str(), decoded.encoding.to_string()), (text, name.into()));
+            assert_eq!(text_of(&bytes).as_deref(), Some(text));
+        }
+        for zeros in
+            ["a\0b\0c\0", "a\0b\0c\0d\0e", "x\n\0\n\0moss", "moss\0fern\0", "\0\0\0\0\0\0\0\0"]
+        {
+            assert_eq!(utf_8(zeros.as_bytes()), Some(zeros), "{zeros:?}");
         }
     }
 
@@ -343,8 +395,9 @@ mod tests {
             )
         ) {
             if let Some(decoded) = recognise(&bytes) {
+                let mark = if decoded.has_mark { "\u{feff}" } else { "" };
                 let text = decoded.encoding.decode(&bytes);
-                prop_assert_eq!(text, Some(decoded.text.as_str().into()));
+                prop_assert_eq!(text, Some(format!("{mark}{}", decoded.text).into()));
                 prop_assert!(may_be_text(&bytes));
             }
         }

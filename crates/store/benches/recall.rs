@@ -144,6 +144,7 @@ fn open(folder: &Path) -> Space {
         lock_wait: Duration::from_secs(10),
         events: Arc::new(|_| {}),
         appends_folder: None,
+        cleared: None,
         documents: None,
     };
     Space::open_ambient(folder, options).unwrap().0

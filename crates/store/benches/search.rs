@@ -62,6 +62,7 @@ fn main() {
             lock_wait: Duration::from_secs(10),
             events: Arc::new(|_| {}),
             appends_folder: None,
+            cleared: None,
             documents: None,
         };
         let space = Space::open_ambient(folder.path(), options).unwrap().0;

@@ -32,7 +32,7 @@ use stile_domain::permit::{Edit, List, Principal, Read};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_store::history::{History, HistoryLimits, HistorySettings, UnkeptChange};
-use stile_store::space::{ReadAs, SearchIgnore, Space, SpaceOptions, WindowStart};
+use stile_store::space::{NewText, ReadAs, SearchIgnore, Space, SpaceOptions, WindowStart};
 use stile_store::state::StateDir;
 use stile_testkit::bench::{Plan, compare, timed};
 
@@ -54,6 +54,7 @@ fn main() {
         lock_wait: Duration::from_secs(10),
         events: Arc::new(|_| {}),
         appends_folder: None,
+        cleared: None,
         documents: None,
     };
     let open = || Space::open_ambient(folder.path(), options()).unwrap().0;
@@ -187,7 +188,8 @@ impl Edits<'_> {
                 let permit = self.principal.gate().permit::<Edit>(&path).unwrap();
                 let plan = move |text: &str| edit::replace(text, LineRange::ALL, &old, &new);
                 timed(|| {
-                    let edit = space.edit(permit, base, ["lines", "old"], plan);
+                    let new = NewText::default();
+                    let edit = space.edit(permit, base, new, ["lines", "old"], plan);
                     base = self.runtime.block_on(edit).unwrap().hash;
                 })
             },

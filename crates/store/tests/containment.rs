@@ -21,7 +21,9 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Action, Permit, Principal};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_store::space::{FileWindow, ReadAs, SearchIgnore, Space, SpaceOptions, WindowStart};
+use stile_store::space::{
+    FileWindow, NewText, ReadAs, SearchIgnore, Space, SpaceOptions, WindowStart,
+};
 use stile_testkit::chance::scaled_long;
 use stile_testkit::swapper::Swapper;
 
@@ -63,6 +65,7 @@ impl Field {
             lock_wait: Duration::from_secs(20),
             events: Arc::new(|_| {}),
             appends_folder: None,
+            cleared: None,
             documents: None,
         };
         let (space, notices) = Space::open_ambient(&inside, options).unwrap();
@@ -205,10 +208,10 @@ async fn nothing_outside_is_written_while_names_become_links() {
             let Ok(window) = field.read(path).await else { continue };
             let plan = |text: &str| Ok(text.to_owned() + &edit::addition(text, "more\n"));
             let cut = |_: &str| Ok(INSIDE.to_owned());
-            let permit = field.permit(path);
+            let (permit, new) = (field.permit(path), NewText::default());
             edited.count(match window.total_lines {
-                1 => field.space.edit(permit, window.hash, ["lines", "old"], plan).await,
-                _ => field.space.edit(permit, window.hash, ["lines", "old"], cut).await,
+                1 => field.space.edit(permit, window.hash, new, ["lines", "old"], plan).await,
+                _ => field.space.edit(permit, window.hash, new, ["lines", "old"], cut).await,
             });
         }
     }

@@ -39,7 +39,8 @@ impl Refusal {
                 "Name the headings above it too, as in `Plan > Next`.",
             )),
             Self::AlreadyExists { .. } => sentence(
-                "Choose another name. Or call `text.read` on it and change it with `text.replace`.",
+                "Choose another name. If it is a text file, you may call `text.read` on it and \
+                 change it with `text.replace`.",
             ),
             Self::FolderNotEmpty { .. } => sentence(
                 "Call `file.list` on it with `tree_hash: true`, and send the `tree_hash` that it \
@@ -52,9 +53,10 @@ impl Refusal {
             Self::FolderTooLarge { .. } => {
                 sentence("Work on the folders in it one by one: `file.list` shows them.")
             }
-            Self::FolderNotKept { .. } => {
-                sentence("Ask the user. `file.remove` removes one file after the other.")
-            }
+            Self::FolderNotKept { .. } => sentence(
+                "Ask the user, who alone can remove symbolic links and entries whose names no \
+                     path can hold. `file.remove` removes each regular file by itself.",
+            ),
             Self::NotAFile { list, .. } => {
                 let folder = list_step(names, ["it", "if it is a directory."], list);
                 let moves = "`folder.move` moves a directory, and `file.move` each file by itself.";
@@ -74,6 +76,15 @@ impl Refusal {
             Self::BadEncoding { why: EncodingFault::Invalid, .. } => sentence(
                 "Call `text.read` without `encoding`, or with another one. `file.read` reads its \
                  bytes.",
+            ),
+            Self::BadEncoding { why: EncodingFault::Guessed, .. } => Some(names.either(
+                "Send the change with `encoding`: the one in which `text.read` shows the right \
+                 text.",
+                "Send the change with `encoding`.",
+            )),
+            Self::BadEncoding { why: EncodingFault::Unread, .. } => sentence(
+                "With its `hash`, `text.append` adds to it in its encoding, which needs a `write:` \
+                 scope.",
             ),
             Self::BadEncoding { .. } => sentence(
                 "`text.read` and `file.read` read it. To change it, ask the user to save it as \

@@ -235,6 +235,15 @@ impl WordReader {
         self.finish()
     }
 
+    /// Returns the words of a text whose title stands beside it, as that of a document does. The
+    /// words of the title count as those of a note's title.
+    pub fn read_titled(&mut self, title: Option<&str>, text: &str, kind: FileKind) -> FileWords {
+        if let Some(text) = title {
+            self.read_line(MarkedLine { text, weight: Weight::Name, begins_section: false });
+        }
+        self.read(text, kind)
+    }
+
     fn read_line(&mut self, line: MarkedLine<'_>) {
         let long_enough = if line.begins_section { SECTION_WORDS } else { PASSAGE_WORDS };
         if self.passages.last().is_some_and(|passage| passage.words >= long_enough) {
@@ -317,7 +326,8 @@ impl WordReader {
 /// Sorts places by the numbers of their words, of which there are `words`, and keeps the order of
 /// the places of one word. Returns the places and where those of each word end.
 fn by_word(read: &[(u32, WordPlace)], words: usize) -> (Vec<WordPlace>, Vec<u32>) {
-    // The ends are counted first. Each begins where the places of its word do, and grows to its end.
+    // The ends are counted first. Each begins where the places of its word do, and grows to its
+    // end.
     let mut ends = vec![0u32; words];
     for (number, _) in read {
         if let Some(next) = ends.get_mut(*number as usize + 1) {

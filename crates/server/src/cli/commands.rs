@@ -3,6 +3,7 @@
 mod activity;
 mod audit;
 mod backup;
+mod cache;
 mod client;
 mod config;
 mod connect;
@@ -89,6 +90,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("restore", history::restore),
     ("undo", undo::run),
     ("space", space::run),
+    ("cache", cache::run),
     ("person", person::run),
     ("database", database::run),
     ("update", update::run),

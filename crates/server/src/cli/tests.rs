@@ -37,7 +37,7 @@ fn every_command_has_help() {
          completions, import, connections, streams, records, records show, \
          records remove, records removed, records restore, records purge, declare, export, \
          backup, restore-backup, migrate-store, grant, grant create, grant list, grant show, grant revoke, \
-         audit, audit verify, activity, history, show, diff, restore, undo, space, space adopt, sign-in, client, \
+         audit, audit verify, activity, history, show, diff, restore, undo, space, space adopt, cache, cache clear, sign-in, client, \
          client list, client show, client add, client end, owner, owner password, \
          owner passkeys, owner sessions, owner sign-out, owner remove-passkey, person, \
          person list, person show, person add, person export, person remove, database, \

@@ -4,6 +4,18 @@ use stile_testkit::zip::{Member, Zip};
 
 /// A PDF document of one page for each text, with a correct table of its objects.
 pub fn pdf(pages: &[&str]) -> Vec<u8> {
+    pdf_of(&objects_of(pages))
+}
+
+/// The same with a title, as a literal or hexadecimal string of PDF.
+pub fn pdf_with_title(pages: &[&str], title: &str) -> Vec<u8> {
+    let mut objects = objects_of(pages);
+    objects.push(format!("<< /Title {title} >>"));
+    let info = format!("/Info {} 0 R", objects.len());
+    pdf_with_trailer(&objects, &info)
+}
+
+fn objects_of(pages: &[&str]) -> Vec<String> {
     let kids: Vec<String> = (0..pages.len()).map(|page| format!("{} 0 R", 4 + 2 * page)).collect();
     let mut objects = vec![
         "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
@@ -20,11 +32,15 @@ pub fn pdf(pages: &[&str]) -> Vec<u8> {
         let shown = format!("BT /F1 12 Tf 72 720 Td ({text}) Tj ET");
         objects.push(format!("<< /Length {} >>\nstream\n{shown}\nendstream", shown.len()));
     }
-    pdf_of(&objects)
+    objects
 }
 
 /// A PDF document of these objects; the first is the catalog.
 pub fn pdf_of(objects: &[String]) -> Vec<u8> {
+    pdf_with_trailer(objects, "")
+}
+
+fn pdf_with_trailer(objects: &[String], more: &str) -> Vec<u8> {
     let mut bytes = b"%PDF-1.4\n".to_vec();
     let mut places = Vec::new();
     for (number, object) in objects.iter().enumerate() {
@@ -37,7 +53,8 @@ pub fn pdf_of(objects: &[String]) -> Vec<u8> {
         bytes.extend(format!("{place:010} 00000 n \n").bytes());
     }
     let size = objects.len() + 1;
-    let end = format!("trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{table}\n%%EOF\n");
+    let end =
+        format!("trailer\n<< /Size {size} /Root 1 0 R {more} >>\nstartxref\n{table}\n%%EOF\n");
     bytes.extend(end.bytes());
     bytes
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use stile_testkit::hosted::{Lifecycle, Peer};
 use stile_testkit::process::{Rig, Server};
 
-use crate::document_kit::{docx, epub, ods, odt, pdf, pptx, xlsx};
+use crate::document_kit::{docx, epub, ods, odt, package, pdf, pdf_with_title, pptx, xlsx};
 
 const MAIL: &str = "From: Ann <ann@example.org>\r\nSubject: Quinces\r\n\
     Content-Transfer-Encoding: base64\r\n\r\nVGhleSBhcmUgcmlwZS4=\r\n";
@@ -183,6 +183,8 @@ fn a_document_is_never_edited_and_a_damaged_one_says_so() {
     assert!(told.ends_with("`file_read` reads its bytes."), "{told}");
     for (arguments, says) in [
         (json!({ "path": "/report.pdf", "page": 4 }), "`page` must be 1 to 3"),
+        (json!({ "path": "/report.pdf", "section": "x" }), "`page` does, by its number, 1 to 3"),
+        (json!({ "path": "/letter.docx", "section": "x" }), "this document, which has none"),
         (json!({ "path": "/note.md", "page": 1 }), "`page`: this file has no pages"),
         (json!({ "path": "/report.pdf", "page": 1, "lines": [1, 2] }), "exclude each other"),
     ] {
@@ -214,4 +216,79 @@ fn a_question_finds_documents_and_shows_the_page() {
     assert_eq!((&notes["total"], &notes["results"][0]["path"]), (&json!(1), &json!("/note.md")));
     let again = ask(&mut shelf, json!({ "q": "quinces budget", "kinds": ["document"] }));
     assert_eq!(again, found);
+}
+
+/// The title that a document gives itself is shown, and its words count like those of a note's.
+#[test]
+fn a_document_is_found_and_shown_by_the_title_that_it_gives_itself() {
+    let mut shelf = Shelf::new();
+    let title = "<x><dc:title>Zanzibar &amp; beyond</dc:title></x>";
+    let book = "<package><metadata><dc:title>Zanzibar &amp; beyond</dc:title></metadata>\
+        <manifest><item id=\"one\" href=\"one.xhtml\"/></manifest>\
+        <spine><itemref idref=\"one\"/></spine></package>";
+    let container = "<container><rootfile full-path=\"book.opf\"/></container>";
+    let word = "<w:document><w:p><w:r><w:t>ferns</w:t></w:r></w:p></w:document>";
+    let open = "<office:body><office:text><text:p>ferns</text:p></office:text></office:body>";
+    let portable = pdf_with_title(&["ferns"], "(Zanzibar & beyond)");
+    let portable = [portable, vec![b'%', 0xe2, 0xe3, 0xcf, 0xd3]].concat();
+    let wide: String =
+        "\u{feff}Zanzibar & beyond".encode_utf16().map(|unit| format!("{unit:04x}")).collect();
+    let wide = pdf_with_title(&["ferns"], &format!("<{wide}>"));
+    let wide = [wide, vec![b'%', 0xe2, 0xe3, 0xcf, 0xd3]].concat();
+    let page = b"<html><head><title>Zanzibar &amp; beyond</title></head><p>ferns</p>".to_vec();
+    let files = [
+        ("one.docx", package(&[("word/document.xml", word), ("docProps/core.xml", title)])),
+        ("two.odt", package(&[("content.xml", open), ("meta.xml", title)])),
+        (
+            "three.epub",
+            package(&[
+                ("META-INF/container.xml", container),
+                ("book.opf", book),
+                ("one.xhtml", "<p>ferns</p>"),
+            ]),
+        ),
+        ("four.pdf", portable),
+        ("five.pdf", wide),
+        ("six.html", page),
+    ];
+    fs::create_dir(shelf.rig.root.join("titled")).unwrap();
+    for (name, bytes) in &files {
+        fs::write(shelf.rig.root.join("titled").join(name), bytes).unwrap();
+    }
+    fs::write(shelf.rig.root.join("titled/said.txt"), "ferns of Zanzibar").unwrap();
+    let mut ask = |q: &str| shelf.call("file.search", json!({ "q": q, "path": "/titled" }));
+    for q in ["zanzibar", "zanzibar ferns", "\"zanzibar beyond\""] {
+        let found = ask(q)["structuredContent"].clone();
+        let results = found["results"].as_array().unwrap();
+        let titled: Vec<_> =
+            results.iter().filter(|one| one["title"] == "Zanzibar & beyond").collect();
+        assert_eq!(titled.len(), files.len(), "{q}: {found}");
+        assert_eq!(results[0]["title"], "Zanzibar & beyond", "{q}: {found}");
+    }
+    let none = ask("ferns -zanzibar");
+    assert_eq!(none["structuredContent"]["total"], 0, "{none}");
+    let left = &none["structuredContent"]["left_out"][0];
+    assert_eq!((&left["why"], &left["count"]), (&json!("q"), &json!(7)), "{none}");
+}
+
+/// An answer without files says which condition left none.
+#[test]
+fn an_answer_without_files_says_what_left_them_out() {
+    let mut shelf = Shelf::new();
+    let mut ask = |arguments: Value| shelf.call("file.search", arguments);
+    for (arguments, why) in [
+        (json!({ "q": "quinces -quinces", "kinds": ["note"] }), json!(["q", "kinds"])),
+        (json!({ "q": "quinces", "modified_before": "2001-01-01" }), json!(["modified"])),
+        (json!({ "q": "\"no such phrase\" quinces", "path": "/note.md" }), json!(["q"])),
+        (json!({ "q": "xyzzyplugh", "path": "/note.md" }), json!([])),
+    ] {
+        let answer = ask(arguments.clone());
+        let found = &answer["structuredContent"];
+        let left = found["left_out"].as_array().cloned().unwrap_or_default();
+        let said: Vec<_> = left.iter().map(|left| left["why"].clone()).collect();
+        assert_eq!((&found["total"], &json!(said)), (&json!(0), &why), "{arguments}: {answer}");
+        let text = answer["content"][0]["text"].as_str().unwrap();
+        let is_plain = text.starts_with("No file has any of these words.");
+        assert_eq!(is_plain, why == json!([]), "{text}");
+    }
 }

@@ -217,6 +217,16 @@ fn samples() -> Vec<Refusal> {
             encoding: "windows-1252".to_owned(),
             why: EncodingFault::Unrecognisable,
         },
+        Refusal::BadEncoding {
+            path: path.clone(),
+            encoding: "windows-1252".to_owned(),
+            why: EncodingFault::Guessed,
+        },
+        Refusal::BadEncoding {
+            path: path.clone(),
+            encoding: "utf-16le".to_owned(),
+            why: EncodingFault::Unread,
+        },
         Refusal::Stale { path: path.clone(), argument: "hash" },
         Refusal::NoMatch {
             path: path.clone(),

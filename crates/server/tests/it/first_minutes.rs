@@ -263,3 +263,45 @@ fn times_are_those_of_the_place_unless_utc_is_asked_for() {
     let day = 24 * 60;
     assert_eq!((minutes(&here) + day - minutes(&utc)) % day, 5 * 60 + 45, "{here}{utc}");
 }
+
+/// A search at the terminal speaks to a person: it names flags and folders, and no tool, and it
+/// shows nothing that is guarded.
+#[test]
+fn a_search_at_the_terminal_speaks_to_a_person() {
+    let newcomer = Newcomer::new();
+    let home = newcomer.rig.home();
+    let ask = |arguments: &[&str]| {
+        let mut all = vec!["search"];
+        all.extend(arguments);
+        let mut command = newcomer.rig.command(&all);
+        said(command.current_dir(&home).output().unwrap())
+    };
+    let state = newcomer.rig.state.to_str().unwrap();
+    let (_, error, code) = ask(&["--state", state, "--root", "/nonexistent/notes", "stopcock"]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("there is no folder /nonexistent/notes. Name the folder"), "{error}");
+    let root = newcomer.rig.root.to_str().unwrap();
+    std::fs::write(newcomer.rig.root.join(".env"), "stopcock=1").unwrap();
+    std::fs::write(newcomer.rig.root.join("id_rsa"), "stopcock").unwrap();
+    std::fs::write(newcomer.rig.root.join("cellar.md"), "the stopcock").unwrap();
+    let here = ["--state", state, "--root", root];
+    for (arguments, says) in [
+        (&["--in", "/nope", "stopcock"][..], "--in: there is no /nope in "),
+        (&["--since", "soon", "stopcock"], "--since: `soon` is neither a date"),
+        (&["--limit", "0", "stopcock"], "--limit must be a number from 1 to 50"),
+        (&[""], "the question has no word to look for"),
+        (&["-cellar"], "the question has no word to look for"),
+    ] {
+        let (output, error, code) = ask(&[&here[..], arguments].concat());
+        assert!(output.is_empty() && code != Some(0), "{output}");
+        assert!(error.contains(says), "{error}");
+        for word in ["file.", "file_", "argument", "`q`", "modified_after", "Nothing was read"] {
+            assert!(!error.contains(word), "{word}: {error}");
+        }
+    }
+    let (output, error, code) = ask(&[&here[..], &["stopcock"]].concat());
+    assert_eq!((code, error.as_str()), (Some(0), ""), "{output}");
+    assert!(output.contains("/cellar.md") && output.contains("1 file has any"), "{output}");
+    assert!(output.contains("2 guarded files were not looked into"), "{output}");
+    assert!(!output.contains("id_rsa") && !output.contains("=1"), "{output}");
+}

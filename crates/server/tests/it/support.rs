@@ -78,6 +78,7 @@ impl Ground {
             lock_wait: Duration::from_secs(10),
             events: Arc::new(|_| {}),
             appends_folder: None,
+            cleared: None,
             documents: None,
         };
         let (space, _) = Space::open_ambient(&root, options).unwrap();

@@ -18,6 +18,7 @@ use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::PastChangeKind;
 use stile_domain::path::SpacePath;
+use stile_domain::text_encoding::TextEncoding;
 
 use crate::history::NewChange;
 
@@ -44,15 +45,16 @@ struct Written {
 }
 
 impl Change<'_> {
-    /// Adds to the end of a text file what `added` makes of its text.
+    /// Adds to the end of a text file what `added` makes of its text, in the encoding that the
+    /// caller states, or else in the one that is recognised.
     pub(super) fn append_text(
         &self,
         path: &SpacePath,
-        base: Base,
+        (base, encoding): (Base, Option<TextEncoding>),
         added: &dyn Fn(&str) -> String,
     ) -> Result<EditedFile, Stop> {
         self.append(path, base, &|bytes| {
-            let text = EditableText::of(bytes, path, base)?;
+            let text = EditableText::of(bytes, path, base, encoding)?;
             text.encode_added(&added(&text.text))
         })
     }

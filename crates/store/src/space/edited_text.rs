@@ -1,9 +1,11 @@
 //! The text of a file that is edited, what a caller knows of the file, and the bytes of the new
 //! text.
 //!
-//! A file in another encoding than UTF-8 is decoded as `text.read` decodes it. It is edited only if
-//! encoding its text gives exactly its bytes. So an edit changes no byte that it leaves alone. The
-//! new text must be encodable, and must be recognised as the same text afterwards.
+//! A file in another encoding than UTF-8 is decoded as `text.read` decodes it: in the encoding that
+//! the caller states, or else in the one that is recognised. It is edited only if encoding its text
+//! gives exactly its bytes. So an edit changes no byte that it leaves alone. The new text must be
+//! encodable. If no encoding is stated, the text must be recognised as the same afterwards, and a
+//! guessed encoding takes new text in ASCII alone.
 
 use std::borrow::Cow;
 
@@ -12,9 +14,12 @@ use stile_domain::error::{EncodingFault, Refusal};
 use stile_domain::hash::ContentHash;
 use stile_domain::lines::count_lines;
 use stile_domain::path::SpacePath;
-use stile_domain::text_encoding::{MAX_DECODED_BYTES, TextEncoding, recognise, text_of};
+use stile_domain::text_encoding::{
+    DecodedText, EncodingSource, MAX_DECODED_BYTES, TextEncoding, recognise, text_of, utf_8,
+};
 
 use super::EditedFile;
+use super::edit_refusal::too_large_to_edit;
 use super::read::facts_of;
 
 /// What a caller knows of the file that it changes.
@@ -42,76 +47,108 @@ impl Base {
     }
 }
 
-/// The text of a file for a change of it.
+/// The text of a file for a change of it, without a byte order mark of UTF-16.
 pub(super) struct EditableText<'a> {
     pub(super) text: Cow<'a, str>,
-    /// The encoding of a file that is not UTF-8.
-    encoding: Option<TextEncoding>,
+    /// The encoding of a file that is not UTF-8, and how it is known.
+    encoding: Option<(TextEncoding, EncodingSource)>,
+    /// The byte order mark that belongs to the file and not to its text, or nothing.
+    mark: &'static str,
     path: &'a SpacePath,
 }
 
 impl<'a> EditableText<'a> {
-    /// Returns the text of a file, or refuses one that is not text or cannot be written back.
-    pub(super) fn of(bytes: &'a [u8], path: &'a SpacePath, base: Base) -> Result<Self, Refusal> {
+    /// Returns the text of a file, in the encoding that the caller states or else in the one that
+    /// is recognised. Refuses a file that is not text or cannot be written back.
+    pub(super) fn of(
+        bytes: &'a [u8],
+        path: &'a SpacePath,
+        base: Base,
+        stated: Option<TextEncoding>,
+    ) -> Result<Self, Refusal> {
+        let in_utf_8 = |text: &'a str| Self { text: text.into(), encoding: None, mark: "", path };
+        let (size_bytes, hash) = (bytes.len() as u64, || ContentHash::digest(bytes));
         let kind = DocumentKind::of_file(path, bytes);
-        if let Ok(text) = std::str::from_utf8(bytes)
+        let is_stated_otherwise = stated.is_some_and(|stated| stated != TextEncoding::UTF_8);
+        if let Some(text) = utf_8(bytes).filter(|_| !is_stated_otherwise)
             && !kind.is_some_and(|kind| kind.is_never_text(path))
         {
-            return Ok(Self { text: text.into(), encoding: None, path });
+            return Ok(in_utf_8(text));
         }
-        // To a caller who may not read the file, the encoding would tell something of it.
-        let may_decode = bytes.len() as u64 <= MAX_DECODED_BYTES && !matches!(base, Base::Unread);
         // Bytes of a document may look like a text in another encoding.
-        let may_decode = may_decode && kind.is_none();
-        let Some(decoded) = may_decode.then(|| recognise(bytes)).flatten() else {
-            return Err(match base {
-                Base::Unread => Refusal::NotPermitted { path: path.clone() },
-                Base::Whole(_) | Base::Prefix { .. } if kind.is_some() => {
-                    Refusal::UnchangeableDocument {
-                        path: path.clone(),
-                        size_bytes: bytes.len() as u64,
-                        hash: ContentHash::digest(bytes),
-                    }
-                }
-                Base::Whole(_) | Base::Prefix { .. } => Refusal::NotText {
-                    path: path.clone(),
-                    size_bytes: bytes.len() as u64,
-                    hash: ContentHash::digest(bytes),
-                },
-            });
+        if kind.is_some() {
+            let path = path.clone();
+            return Err(Refusal::UnchangeableDocument { path, size_bytes, hash: hash() });
+        }
+        if stated == Some(TextEncoding::UTF_8) {
+            let text = std::str::from_utf8(bytes).map(in_utf_8);
+            let fault = |_| bad_encoding(path, TextEncoding::UTF_8, EncodingFault::Invalid);
+            return text.map_err(fault);
+        }
+        let may_decode = size_bytes <= MAX_DECODED_BYTES;
+        let decoded = match stated {
+            Some(_) if !may_decode => return Err(too_large_to_edit(path, MAX_DECODED_BYTES)),
+            Some(stated) => DecodedText::of(bytes, stated, EncodingSource::Stated)
+                .ok_or_else(|| bad_encoding(path, stated, EncodingFault::Invalid))?,
+            None => may_decode
+                .then(|| recognise(bytes))
+                .flatten()
+                .ok_or_else(|| Refusal::NotText { path: path.clone(), size_bytes, hash: hash() })?,
         };
-        let encoding = Some(decoded.encoding);
-        let text = Self { text: decoded.text.into(), encoding, path };
-        if !decoded.encoding.is_exact(bytes, &text.text) {
-            return Err(text.refusal(decoded.encoding, EncodingFault::Inexact));
+        let DecodedText { text, encoding, source, has_mark } = decoded;
+        if matches!(base, Base::Unread) {
+            return Err(bad_encoding(path, encoding, EncodingFault::Unread));
+        }
+        let mark = if has_mark { "\u{feff}" } else { "" };
+        let text = Self { text: text.into(), encoding: Some((encoding, source)), mark, path };
+        if !encoding.is_exact(bytes, &text.with_mark(&text.text)) {
+            return Err(bad_encoding(path, encoding, EncodingFault::Inexact));
         }
         Ok(text)
     }
 
-    /// Returns the bytes of a new text, in the encoding of the file.
-    pub(super) fn encode(&self, new: String) -> Result<Vec<u8>, Refusal> {
-        let Some(encoding) = self.encoding else { return Ok(new.into_bytes()) };
-        let Some(bytes) = encoding.encode(&new) else {
-            return Err(self.refusal(encoding, EncodingFault::Lacking));
-        };
-        if text_of(&bytes).is_none_or(|text| *text != new) {
-            return Err(self.refusal(encoding, EncodingFault::Unrecognisable));
+    /// Returns the bytes of a new text, in the encoding of the file. `is_ascii` says whether all
+    /// that the caller wrote into it is ASCII.
+    pub(super) fn encode(&self, new: String, is_ascii: bool) -> Result<Vec<u8>, Refusal> {
+        let Some((encoding, source)) = self.encoding else { return Ok(new.into_bytes()) };
+        let refused = |why| bad_encoding(self.path, encoding, why);
+        if source == EncodingSource::Guessed && !is_ascii {
+            return Err(refused(EncodingFault::Guessed));
         }
-        Ok(bytes.into_owned())
+        let bytes = encoding.encode(&self.with_mark(&new)).map(Cow::into_owned);
+        let bytes = bytes.ok_or_else(|| refused(EncodingFault::Lacking))?;
+        let is_recognised = || text_of(&bytes).is_some_and(|text| *text == new);
+        if source != EncodingSource::Stated && !is_recognised() {
+            return Err(refused(EncodingFault::Unrecognisable));
+        }
+        Ok(bytes)
     }
 
     /// Returns the bytes of a text that is added to the end of the file.
     pub(super) fn encode_added(&self, added: &str) -> Result<Vec<u8>, Refusal> {
-        let Some(encoding) = self.encoding else { return Ok(added.as_bytes().to_vec()) };
+        let Some((encoding, _)) = self.encoding else { return Ok(added.as_bytes().to_vec()) };
         // The bytes of a text are those of its parts.
-        self.encode([&*self.text, added].concat())?;
-        let bytes = encoding.encode(added);
-        bytes.map(Cow::into_owned).ok_or_else(|| self.refusal(encoding, EncodingFault::Lacking))
+        self.encode([&*self.text, added].concat(), added.is_ascii())?;
+        encoded(self.path, encoding, added)
     }
 
-    fn refusal(&self, encoding: TextEncoding, why: EncodingFault) -> Refusal {
-        Refusal::BadEncoding { path: self.path.clone(), encoding: encoding.to_string(), why }
+    fn with_mark<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.mark.is_empty() { text.into() } else { [self.mark, text].concat().into() }
     }
+}
+
+/// Returns the bytes of a text in an encoding.
+pub(super) fn encoded(
+    path: &SpacePath,
+    encoding: TextEncoding,
+    text: &str,
+) -> Result<Vec<u8>, Refusal> {
+    let bytes = encoding.encode(text).map(Cow::into_owned);
+    bytes.ok_or_else(|| bad_encoding(path, encoding, EncodingFault::Lacking))
+}
+
+fn bad_encoding(path: &SpacePath, encoding: TextEncoding, why: EncodingFault) -> Refusal {
+    Refusal::BadEncoding { path: path.clone(), encoding: encoding.to_string(), why }
 }
 
 /// Returns what an answer says of a file with new bytes.

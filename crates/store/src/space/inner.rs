@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use stile_domain::facts::{FileFacts, FileStamp, StampCache};
 use stile_domain::notes::note_facts::NoteFacts;
@@ -49,6 +51,8 @@ pub(super) struct Inner {
     pub(super) words: word_cache::WordCache,
     pub(super) documents: Arc<document_texts::DocumentTexts>,
     pub(super) own: Mutex<VecDeque<FileStamp>>,
+    /// The state of the mark of [`SpaceOptions::cleared`] that was seen last.
+    cleared: Mutex<Option<MarkState>>,
     pub(super) first_reads: lock::Turnstile,
     pub(super) large_changes: lock::Turnstile,
     /// The threads that help with searches, of all callers together.
@@ -79,6 +83,7 @@ impl Inner {
             words: word_cache::WordCache::default(),
             documents: Arc::new(document_texts::DocumentTexts::new(options.documents.clone())),
             own: Mutex::default(),
+            cleared: Mutex::new(options.cleared.as_deref().and_then(mark_state)),
             first_reads: lock::Turnstile::new(LARGE_AT_ONCE),
             large_changes: lock::Turnstile::new(LARGE_AT_ONCE),
             search_helpers: lock::Turnstile::new(search_helpers()),
@@ -88,6 +93,24 @@ impl Inner {
 
     pub(super) fn memory(&self) -> MutexGuard<'_, StampCache<FileFacts>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets what is remembered of files, if the owner has asked for it since the last call.
+    pub(super) fn forget_if_cleared(&self) {
+        let Some(mark) = &self.options.cleared else { return };
+        let now = mark_state(mark);
+        let mut seen = self.cleared.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen == now {
+            return;
+        }
+        *seen = now;
+        drop(seen);
+        *self.memory() = StampCache::new(MEMORY_BYTES);
+        forget(&self.folder_names, StampCache::new(FOLDER_NAMES_BYTES));
+        forget(&self.note_facts, StampCache::new(NOTE_FACTS_BYTES));
+        self.unfinished.forget();
+        self.words.forget();
+        self.documents.forget();
     }
 
     /// Remembers the state of a file after our own write.
@@ -106,6 +129,22 @@ impl Inner {
     pub(super) fn is_own(&self, stamp: &FileStamp) -> bool {
         self.own.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().any(|own| own == stamp)
     }
+}
+
+/// The state of a file that is made anew each time: when it was made, and its number.
+type MarkState = (Option<SystemTime>, Option<u64>);
+
+fn mark_state(mark: &Path) -> Option<MarkState> {
+    let metadata = std::fs::metadata(mark).ok()?;
+    #[cfg(unix)]
+    let inode = Some(std::os::unix::fs::MetadataExt::ino(&metadata));
+    #[cfg(not(unix))]
+    let inode = None;
+    Some((metadata.modified().ok(), inode))
+}
+
+fn forget<T>(known: &Mutex<T>, empty: T) {
+    *known.lock().unwrap_or_else(PoisonError::into_inner) = empty;
 }
 
 /// Returns how many threads help with searches at once: with the thread that walks, as many as the

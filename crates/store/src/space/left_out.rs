@@ -28,6 +28,12 @@ pub enum LeftOutReason {
     NoPath,
     /// The call has read as much as it may.
     NotFinished,
+    /// A phrase of the question is missing, or a word occurs that must not.
+    Terms,
+    /// The caller asked for other kinds of files.
+    Kinds,
+    /// The caller asked for files that were changed at other times.
+    Modified,
 }
 
 /// Counts files that were left out, in the order of the reasons.

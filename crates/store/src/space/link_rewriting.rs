@@ -32,6 +32,7 @@ use crate::cancellation::Cancellation;
 
 use super::disclosure::Disclosure;
 use super::file_hash::hash_file;
+use super::new_text::NewText;
 use super::notes::{ORDER, may_have_readable_links};
 use super::read::regular;
 use super::tree::SLICE;
@@ -167,7 +168,7 @@ impl Space {
                 let plan = move |text: &str| {
                     Ok(moved.rewrite(&at, text).text.unwrap_or_else(|| text.to_owned()))
                 };
-                match self.edit(permit, hash, ["hash", "hash"], plan).await {
+                match self.edit(permit, hash, NewText::default(), ["hash", "hash"], plan).await {
                     Ok(edited) => (RewriteOutcome::Written, Some(edited.hash)),
                     Err(refusal) => (RewriteOutcome::Left(refusal.code().0), None),
                 }

@@ -53,6 +53,7 @@ mod long_lines;
 mod moves;
 mod names;
 mod new_folders;
+mod new_text;
 pub mod note_folder;
 mod notes;
 mod opening;
@@ -94,10 +95,11 @@ use stile_domain::error::Refusal;
 use stile_domain::find::walk_cursor::WalkCursor;
 use stile_domain::hash::ContentHash;
 use stile_domain::limits::FileLimits;
-use stile_domain::listing::{ListPage, ListPosition};
+use stile_domain::listing::{EntryKind, ListPage, ListPosition};
 use stile_domain::notes::note_query::NoteQuery;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Append, Edit, EditTree, List, Permit, Read, ReadTree, Walk};
+use stile_domain::text_encoding::TextEncoding;
 
 use crate::cancellation::Cancellation;
 use crate::history::{Call, History};
@@ -108,6 +110,7 @@ pub use conflict::SpaceEvents;
 use disclosure::Disclosure;
 use inner::{Abilities, Inner};
 pub use left_out::{LeftOut, LeftOutReason};
+pub use new_text::NewText;
 pub use options::SpaceOptions;
 pub use recall_pages::{
     RecallBudget, RecallKind, RecallPage, RecallQuery, RecalledFile, RecalledPassage,
@@ -374,6 +377,38 @@ impl Space {
         .await
     }
 
+    /// Refuses the path of a file that is not there, with the names that are close to it.
+    ///
+    /// # Errors
+    /// A [`Refusal`].
+    pub async fn check_file(&self, permit: Permit<Read>) -> Result<(), Refusal> {
+        let (to, path) = (Disclosure::of(&permit), permit.path().clone());
+        self.answer(to, move |inner| read::regular(inner.root.open_file(&path), &path).map(|_| ()))
+            .await
+    }
+
+    /// Counts the files that one caller may read and another may not, below the folder of both.
+    ///
+    /// # Errors
+    /// A [`Refusal`].
+    pub async fn count_hidden(
+        &self,
+        (all, shown): (Permit<Walk>, Permit<Walk>),
+    ) -> Result<u64, Refusal> {
+        let to = Disclosure::of(&all);
+        self.answer(to, move |inner| {
+            let order = walk::WalkOrder::ByName;
+            let mut walker = walk::Walker::new(inner, &all, order, usize::MAX, None)?;
+            let is_hidden = |found: &walk::Found| {
+                found.kind == EntryKind::File
+                    && all.may_read(&found.path)
+                    && !shown.may_read(&found.path)
+            };
+            Ok(std::iter::from_fn(|| walker.next()).filter(is_hidden).count() as u64)
+        })
+        .await
+    }
+
     /// Finds a page of notes by their tags, properties and links. The second permit is for the
     /// names to which links may lead.
     pub async fn find_notes(
@@ -433,6 +468,20 @@ impl Space {
         self.change(to, move |change| change.create(permit.path(), &bytes, &mut made)).await
     }
 
+    /// Creates a file with a text in an encoding.
+    ///
+    /// # Errors
+    /// A [`Refusal`], also if the encoding lacks a character; no file is then created.
+    pub async fn create_text(
+        &self,
+        permit: Permit<Edit>,
+        text: &str,
+        encoding: TextEncoding,
+    ) -> Result<CreatedFile, Refusal> {
+        let bytes = edited_text::encoded(permit.path(), encoding, text)?;
+        self.create(permit, bytes).await
+    }
+
     /// Removes a file if it still is the version `base`.
     ///
     /// # Errors
@@ -443,8 +492,8 @@ impl Space {
     }
 
     /// Replaces the text of a file by what `plan` makes of it, if the file still is the version
-    /// `base`. `arguments` are the names of the call's arguments for the range and the text, which
-    /// a refusal can mention.
+    /// `base`. `new` says what `plan` writes. `arguments` are the names of the call's arguments for
+    /// the range and the text, which a refusal can mention.
     ///
     /// # Errors
     /// A [`Refusal`]; the file is then unchanged.
@@ -452,13 +501,15 @@ impl Space {
         &self,
         permit: Permit<Edit>,
         base: ContentHash,
+        new: NewText,
         arguments: [&'static str; 2],
         plan: impl Fn(&str) -> Result<String, EditError> + Send + 'static,
     ) -> Result<EditedFile, Refusal> {
         let plan: write::Plan = Box::new(plan);
         let base = edited_text::Base::Whole(base);
         let to = Disclosure::of(&permit);
-        self.change(to, move |change| change.edit(permit.path(), base, arguments, &plan)).await
+        self.change(to, move |change| change.edit(permit.path(), (base, new), arguments, &plan))
+            .await
     }
 
     /// Returns what [`Space::edit`] would make of the file, and changes nothing.
@@ -469,14 +520,15 @@ impl Space {
         &self,
         permit: Permit<Edit>,
         base: ContentHash,
+        new: NewText,
         plan: impl Fn(&str) -> Result<String, EditError> + Send + 'static,
     ) -> Result<EditedFile, Refusal> {
         let to = Disclosure::of(&permit);
-        self.answer(to, move |inner| inner.try_edit(permit.path(), base, &plan)).await
+        self.answer(to, move |inner| inner.try_edit(permit.path(), (base, new), &plan)).await
     }
 
     /// Adds text to the end of a file if it still is the version `base`. `added` makes the text
-    /// from that of the file.
+    /// from that of the file. `encoding` is that of the file, if the caller states it.
     ///
     /// # Errors
     /// A [`Refusal`]; the file is then unchanged.
@@ -484,13 +536,12 @@ impl Space {
         &self,
         permit: Permit<Edit>,
         base: ContentHash,
+        encoding: Option<TextEncoding>,
         added: impl Fn(&str) -> String + Send + 'static,
     ) -> Result<EditedFile, Refusal> {
-        let to = Disclosure::of(&permit);
-        self.change(to, move |change| {
-            change.append_text(permit.path(), edited_text::Base::Whole(base), &added)
-        })
-        .await
+        let (to, base) = (Disclosure::of(&permit), edited_text::Base::Whole(base));
+        self.change(to, move |change| change.append_text(permit.path(), (base, encoding), &added))
+            .await
     }
 
     /// Adds text to the end of a file that still begins with what the caller knows of it: `size`
@@ -501,12 +552,13 @@ impl Space {
     pub async fn append_to_grown(
         &self,
         permit: Permit<Edit>,
-        hash: ContentHash,
-        size: u64,
+        (hash, size): (ContentHash, u64),
+        encoding: Option<TextEncoding>,
         added: impl Fn(&str) -> String + Send + 'static,
     ) -> Result<EditedFile, Refusal> {
         let (to, base) = (Disclosure::of(&permit), edited_text::Base::Prefix { hash, size });
-        self.change(to, move |change| change.append_text(permit.path(), base, &added)).await
+        self.change(to, move |change| change.append_text(permit.path(), (base, encoding), &added))
+            .await
     }
 
     /// Adds text to the end of a file of which the caller knows nothing.
@@ -520,7 +572,7 @@ impl Space {
     ) -> Result<EditedFile, Refusal> {
         let to = Disclosure::of(&permit).unread();
         self.change(to, move |change| {
-            change.append_text(permit.path(), edited_text::Base::Unread, &added)
+            change.append_text(permit.path(), (edited_text::Base::Unread, None), &added)
         })
         .await
     }
@@ -684,6 +736,7 @@ impl Space {
         let space = Arc::clone(&self.inner);
         let run = move || {
             let inner = Self::opened(&space)?;
+            inner.forget_if_cleared();
             inner.root.check(Check::Recent)?;
             work(inner)
         };

@@ -49,6 +49,7 @@ fn list_machine(folder: &str, mounts: Vec<SpacePath>) -> &'static str {
         lock_wait: Duration::from_secs(5),
         events: Arc::new(|_| {}),
         appends_folder: None,
+        cleared: None,
         documents: None,
     };
     let space = Space::open_ambient_to_read(Path::new("/"), options).unwrap();

@@ -20,6 +20,7 @@ use stile_domain::notes::note_facts::NoteFacts;
 use stile_domain::notes::note_query::{KnownLinks, NoteQuery, is_note, may_have_links};
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Read, Walk};
+use stile_domain::text_encoding::utf_8;
 
 use crate::cancellation::Cancellation;
 
@@ -350,7 +351,7 @@ impl Inner {
         if os::status(&file).ok()?.stamp != stamp {
             return None;
         }
-        let text = std::str::from_utf8(&bytes).ok()?;
+        let text = utf_8(&bytes)?;
         let facts = Arc::new(facts_of_file(found.name(), text)?);
         self.note_facts().insert(stamp, &facts, began);
         Some(KnownNote { facts, stamp })

@@ -27,6 +27,8 @@ pub struct SpaceOptions {
     /// The folder for what recovers an append after a kill, on the machine and outside of the
     /// space. Without it an append replaces the file, as every other change does.
     pub appends_folder: Option<PathBuf>,
+    /// A file that is made anew when the space is to forget what it remembers of files.
+    pub cleared: Option<PathBuf>,
     /// Takes the text out of documents. Without it they are no text.
     pub documents: Option<Arc<dyn DocumentReader>>,
 }
@@ -42,6 +44,7 @@ impl SpaceOptions {
             search_ignore: SearchIgnore::nothing(),
             events: Arc::new(|_| ()),
             appends_folder: None,
+            cleared: None,
             documents: None,
         }
     }

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io;
+use std::string::FromUtf8Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,8 @@ use stile_domain::notes::MAX_NOTE_BYTES;
 use stile_domain::notes::section::{SectionFault, WantedSection};
 use stile_domain::path::SpacePath;
 use stile_domain::text_encoding::{
-    DecodedText, EncodingSource, MAX_DECODED_BYTES, TextEncoding, recognise,
+    DecodedText, EncodingSource, MAX_DECODED_BYTES, TextEncoding, UTF_16_HEAD, is_disguised_utf_16,
+    recognise, utf_8,
 };
 use stile_domain::window;
 use stile_domain::window::WindowInput::{Partial, ToEndOfFile};
@@ -195,13 +197,12 @@ impl Inner {
         let ReadAs::Stated(stated) = encoding else {
             return Ok(recognise(&bytes).ok_or_else(not_text));
         };
-        let text = stated.decode(&bytes).ok_or_else(|| Refusal::BadEncoding {
+        let decoded = DecodedText::of(&bytes, stated, EncodingSource::Stated);
+        Ok(decoded.ok_or_else(|| Refusal::BadEncoding {
             path: path.clone(),
             encoding: stated.to_string(),
             why: EncodingFault::Invalid,
-        });
-        let source = EncodingSource::Stated;
-        Ok(text.map(|it| DecodedText { text: it.into_owned(), encoding: stated, source }))
+        }))
     }
 
     /// Reads a window for `file.read`.
@@ -292,10 +293,10 @@ impl Inner {
                 let bytes =
                     read_whole(&file, stamp.size, max_bytes).map_err(io)?.ok_or_else(too_large)?;
                 if os::status(&file).map_err(io)?.stamp == stamp {
-                    return String::from_utf8(bytes).map_err(|error| Refusal::NotText {
+                    return whole_utf_8(bytes).map_err(|bytes| Refusal::NotText {
                         path: path.clone(),
                         size_bytes: stamp.size,
-                        hash: ContentHash::digest(error.as_bytes()),
+                        hash: ContentHash::digest(&bytes),
                     });
                 }
                 if !patient {
@@ -404,8 +405,17 @@ impl Inner {
 
 /// Computes the facts of bytes in memory.
 pub(super) fn facts_of(bytes: &[u8]) -> FileFacts {
-    let lines = std::str::from_utf8(bytes).ok().map(line_index);
+    let lines = utf_8(bytes).map(line_index);
     FileFacts { hash: ContentHash::digest(bytes), lines }
+}
+
+/// Returns the text of a whole file in UTF-8, or the bytes of another file.
+pub(super) fn whole_utf_8(bytes: Vec<u8>) -> Result<String, Vec<u8>> {
+    let text = String::from_utf8(bytes).map_err(FromUtf8Error::into_bytes)?;
+    match is_disguised_utf_16(text.as_bytes(), text.len() as u64) {
+        true => Err(text.into_bytes()),
+        false => Ok(text),
+    }
 }
 
 fn line_index(text: &str) -> LineIndex {
@@ -434,9 +444,12 @@ pub(super) fn scan(file: &File) -> io::Result<FileFacts> {
     }
 }
 
-/// Checks whether bytes that arrive in pieces are UTF-8.
+/// Checks whether a whole file whose bytes arrive in pieces is UTF-8.
 #[derive(Default)]
 pub(super) struct Utf8Check {
+    /// The first bytes, which show UTF-16 in disguise.
+    head: Vec<u8>,
+    size: u64,
     /// The beginning of a character that the last piece cut off.
     open: Vec<u8>,
     broken: bool,
@@ -444,6 +457,9 @@ pub(super) struct Utf8Check {
 
 impl Utf8Check {
     pub(super) fn feed(&mut self, mut piece: &[u8]) {
+        self.size += piece.len() as u64;
+        let missing = UTF_16_HEAD.saturating_sub(self.head.len()).min(piece.len());
+        self.head.extend_from_slice(piece.get(..missing).unwrap_or_default());
         // Complete the open character, which has at most four bytes, byte by byte.
         while !self.open.is_empty() && !self.broken {
             let Some((first, rest)) = piece.split_first() else { return };
@@ -461,7 +477,7 @@ impl Utf8Check {
     }
 
     pub(super) fn is_text(&self) -> bool {
-        !self.broken && self.open.is_empty()
+        !self.broken && self.open.is_empty() && !is_disguised_utf_16(&self.head, self.size)
     }
 }
 
@@ -630,7 +646,20 @@ impl FileText<'_> {
         let Ok(text) = std::str::from_utf8(&bytes) else {
             return Ok(Err(refused(SectionFault::NoSuchSection { headings: Vec::new() })));
         };
-        Ok(section.find(text).map(|place| place.lines).map_err(refused))
+        let found = section.find(text).map(|place| place.lines);
+        let parts = self.document.map_or(0, DocumentText::parts);
+        Ok(found.map_err(|fault| match fault {
+            SectionFault::NoSuchSection { .. } if parts > 0 => Refusal::invalid_argument(format!(
+                "`section` names no part of this document; `page` does, by its number, 1 to {parts}"
+            )),
+            SectionFault::NoSuchSection { .. } if self.document.is_some() => {
+                Refusal::invalid_argument(
+                    "`section` names no part of this document, which has none; read it with \
+                     `lines` or `q`",
+                )
+            }
+            fault => refused(fault),
+        }))
     }
 
     /// Returns the offset of a line, which is counted from 1.

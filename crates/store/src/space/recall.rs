@@ -24,6 +24,7 @@ use stile_domain::recall::ranking::{Statistics, rank};
 
 use crate::cancellation::Cancellation;
 
+use super::left_out::leave_out;
 use super::read::facts_of;
 use super::recall_pages::{RecallBudget, RecallPage, RecallQuery, RecalledFile, RecalledPassage};
 use super::recall_reads::{Looked, RankedText, Remembered, kind_of};
@@ -51,6 +52,11 @@ struct Unfinished {
 }
 
 impl UnfinishedQuestions {
+    /// Forgets all that was found.
+    pub(super) fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     fn take(&self, key: &str) -> Remembered {
         let mut questions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = questions.iter().position(|known| known.key == key);
@@ -92,7 +98,7 @@ impl Inner {
     ) -> Result<RecallPage, Refusal> {
         let known = self.unfinished.take(key);
         let looked = self.look(permit, query, known, budget, cancellation)?;
-        let Looked { files, left_out, remembered, last, is_unfinished } = looked;
+        let Looked { files, mut left_out, unfit, remembered, last, is_unfinished } = looked;
         if is_unfinished {
             self.unfinished.put(key.to_owned(), remembered);
         }
@@ -116,6 +122,10 @@ impl Inner {
         });
         let results = results.collect();
         let total = ranking.order.len() as u64;
+        if total == 0 && !is_unfinished {
+            // The answer says which condition left nothing.
+            unfit.into_iter().for_each(|unfit| leave_out(&mut left_out, unfit));
+        }
         // Files that a phrase, a kind or a time leaves out may have the words.
         let all_counted = !query.question.needs_text()
             && query.kinds.is_empty()
@@ -139,7 +149,7 @@ impl Inner {
         }
         let began = os::now();
         let ranked = self.ranked_text(path, &file, status.stamp, None)?;
-        let Ok(RankedText { text, facts, document }) = ranked else { return Ok(None) };
+        let Ok(RankedText { text, title, facts, document }) = ranked else { return Ok(None) };
         let known = self.memory().get(&status.stamp);
         let facts = match known {
             Some(facts) => facts,
@@ -156,7 +166,7 @@ impl Inner {
             FileKind::Note => {
                 NotePath::of(path).and_then(|path| note_title(&path, Note::parse(&text)))
             }
-            FileKind::Text => None,
+            FileKind::Text => title,
         };
         let passages = excerpts(&text, question, statistics).into_iter();
         let passage = |excerpt: Excerpt| {

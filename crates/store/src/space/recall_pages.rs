@@ -68,7 +68,7 @@ pub struct RecallPage {
 pub struct RecalledFile {
     /// The path in the space.
     pub path: SpacePath,
-    /// The title of a note; the name of another file.
+    /// The title of a note, of a document or of a page of HTML; the name of another file.
     pub title: String,
     /// When the file was changed last.
     pub modified: UnixNanos,

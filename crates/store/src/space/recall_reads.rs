@@ -12,7 +12,7 @@ use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use stile_domain::document::{DocumentKind, DocumentText};
+use stile_domain::document::{DocumentKind, DocumentText, html_title};
 use stile_domain::error::Refusal;
 use stile_domain::facts::{FileFacts, FileStamp, Footprint, UnixNanos};
 use stile_domain::find::walk_cursor::WalkPosition;
@@ -31,7 +31,7 @@ use crate::cancellation::Cancellation;
 use super::document_texts::NoDocumentText;
 use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
-use super::read::facts_of;
+use super::read::{facts_of, whole_utf_8};
 use super::recall_pages::{RecallBudget, RecallKind, RecallQuery};
 use super::shared_work::{EndOnDrop, SharedWork};
 use super::walk::{Found, WalkOrder, Walker};
@@ -83,6 +83,8 @@ pub(super) struct Looked {
     /// What the files have of the question that may be ranked.
     pub(super) files: Vec<(SpacePath, FileEvidence)>,
     pub(super) left_out: Vec<LeftOut>,
+    /// The files that a condition of the question leaves out.
+    pub(super) unfit: Vec<LeftOut>,
     pub(super) remembered: Remembered,
     /// The last file that was looked at.
     pub(super) last: Option<WalkPosition>,
@@ -193,8 +195,11 @@ impl Look<'_> {
         let mut last = None;
         while let Some(found) = walker.next() {
             goes_on()?;
-            let is_wanted = found.kind == EntryKind::File && has_kind(self.query, found.name());
-            if !is_wanted || !permit.may_read(&found.path) {
+            if found.kind != EntryKind::File || !permit.may_read(&found.path) {
+                continue;
+            }
+            if !has_kind(self.query, found.name()) {
+                leave_out_file(&mut self.looked.unfit, &found.path, LeftOutReason::Kinds);
                 continue;
             }
             let is_late =
@@ -206,9 +211,11 @@ impl Look<'_> {
                 break;
             }
             let status = found.status(self.inner).filter(|it| it.kind == EntryKind::File);
-            let Some(stamp) = status.map(|it| it.stamp).filter(|it| has_time(it.modified)) else {
+            let Some(stamp) = status.map(|it| it.stamp) else { continue };
+            if !has_time(stamp.modified) {
+                leave_out_file(&mut self.looked.unfit, &found.path, LeftOutReason::Modified);
                 continue;
-            };
+            }
             let (outcome, known) = self.known(&found, stamp);
             if outcome.is_none() {
                 let is_spent = self.spent > 0 && self.spent + stamp.size > budget.bytes;
@@ -327,7 +334,10 @@ impl Look<'_> {
                 Some(Outcome::LeftOut(why)) => {
                     leave_out_file(&mut self.looked.left_out, &path, why);
                 }
-                Some(Outcome::Unfit) | None => {}
+                Some(Outcome::Unfit) => {
+                    leave_out_file(&mut self.looked.unfit, &path, LeftOutReason::Terms);
+                }
+                None => {}
             }
         }
         self.looked
@@ -374,8 +384,8 @@ impl<'a> FileReader<'a> {
     ) -> Option<Outcome> {
         let kind = kind_of(found.name());
         let is_unchanged = || os::status(file).is_ok_and(|status| status.stamp == stamp);
-        let text = match self.inner.ranked_text(&found.path, file, stamp, self.deadline).ok()? {
-            Ok(ranked) => ranked.text,
+        let ranked = match self.inner.ranked_text(&found.path, file, stamp, self.deadline).ok()? {
+            Ok(ranked) => ranked,
             Err(why) => {
                 if why != LeftOutReason::NotFinished && is_unchanged() {
                     self.words.insert_left_out((stamp, kind), why, began);
@@ -384,13 +394,16 @@ impl<'a> FileReader<'a> {
             }
         };
         let question = &self.query.question;
-        if question.needs_text() && !question.allows(&[&text, found.name()]) {
+        let RankedText { text, title, .. } = ranked;
+        let title = title.as_deref();
+        let shown = [&*text, found.name(), title.unwrap_or_default()];
+        if question.needs_text() && !question.allows(&shown) {
             return Some(Outcome::Unfit);
         }
         if let Some((_, words)) = known.as_ref().filter(|(known, _)| *known == stamp) {
             return Some(Outcome::Words(Arc::clone(words)));
         }
-        let words = self.word_reader.read(&text, kind);
+        let words = self.word_reader.read_titled(title, &text, kind);
         let kept = is_unchanged().then(|| self.words.insert((stamp, kind), &words, began));
         Some(match kept.flatten() {
             Some(kept) => Outcome::Words(kept),
@@ -417,6 +430,8 @@ pub(super) fn kind_of(name: &str) -> FileKind {
 /// The text of a file that is ranked.
 pub(super) struct RankedText {
     pub(super) text: String,
+    /// The title of a document or of a page of HTML.
+    pub(super) title: Option<String>,
     /// The facts of the bytes, if they are not UTF-8.
     pub(super) facts: Option<Arc<FileFacts>>,
     /// The document whose text it is, without the text.
@@ -446,12 +461,18 @@ impl Inner {
                 };
                 return Ok(read.map_err(NoDocumentText::left_out).map(|mut document| RankedText {
                     text: std::mem::take(&mut document.text),
+                    title: document.title.take(),
                     facts: Some(facts),
                     document: Some(document),
                 }));
             }
         }
-        plain_text(file, stamp)
+        let is_page = DocumentKind::of_marked_up_text(path) == Some(DocumentKind::Html);
+        let plain = plain_text(file, stamp)?;
+        Ok(plain.map(|ranked| {
+            let title = is_page.then(|| html_title(&ranked.text)).flatten();
+            RankedText { title, ..ranked }
+        }))
     }
 }
 
@@ -470,16 +491,16 @@ fn plain_text(file: &File, stamp: FileStamp) -> io::Result<Result<RankedText, Le
     let Some(bytes) = read_whole(file, stamp.size, MAX_RANKED_BYTES)? else {
         return Ok(Err(LeftOutReason::TooLong));
     };
-    Ok(match String::from_utf8(bytes) {
-        Ok(text) => Ok(RankedText { text, facts: None, document: None }),
-        Err(error) => {
-            let bytes = error.as_bytes();
+    Ok(match whole_utf_8(bytes) {
+        Ok(text) => Ok(RankedText { text, title: None, facts: None, document: None }),
+        Err(bytes) => {
             let ranked = |decoded: DecodedText| RankedText {
                 text: decoded.text,
-                facts: Some(Arc::new(facts_of(bytes))),
+                title: None,
+                facts: Some(Arc::new(facts_of(&bytes))),
                 document: None,
             };
-            recognise(bytes).map(ranked).ok_or(LeftOutReason::NotText)
+            recognise(&bytes).map(ranked).ok_or(LeftOutReason::NotText)
         }
     })
 }

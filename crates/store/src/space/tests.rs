@@ -54,6 +54,7 @@ use super::edited_text::Base;
 use super::fault::Effect;
 use super::lock::{Folders, LockError, Stop, Wait};
 use super::names::{ChangeKind, Owner, TemporaryName};
+use super::new_text::NewText;
 use super::write::{Change, Plan, UNFINISHED};
 use super::{
     Cancellation, CreatedFile, EditedFile, FileWindow, Inner, ReadAs, SearchIgnore, Space,
@@ -117,7 +118,8 @@ impl OnThisThread<'_> {
         arguments: [&'static str; 2],
         plan: Plan,
     ) -> Result<EditedFile, Refusal> {
-        self.change(|change| change.edit(path, Base::Whole(base), arguments, &plan))
+        let base = (Base::Whole(base), NewText { encoding: None, is_ascii: true });
+        self.change(|change| change.edit(path, base, arguments, &plan))
     }
 }
 
@@ -202,6 +204,7 @@ impl Rig {
             lock_wait,
             events: Arc::new(move |line| sink.lock().unwrap().push(line)),
             appends_folder: Some(appends.to_owned()),
+            cleared: None,
             documents: None,
         };
         let (space, notices) = Space::open_ambient_with(folder.path(), options, history).unwrap();
@@ -279,7 +282,7 @@ impl Rig {
         more: &str,
     ) -> Result<EditedFile, Refusal> {
         let added = |text: &str| edit::addition(text, more);
-        self.inner().change(|change| change.append_text(&path(name), base, &added))
+        self.inner().change(|change| change.append_text(&path(name), (base, None), &added))
     }
 
     /// Returns the names of our own files in the root.

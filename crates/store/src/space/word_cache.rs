@@ -71,6 +71,11 @@ impl KnownContent {
 }
 
 impl WordCache {
+    /// Forgets the words of all files.
+    pub(super) fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Begins a call. All that the call does is with the returned table.
     pub(super) fn begin(&self) -> Arc<Generation> {
         let mut generation = self.0.lock().unwrap_or_else(PoisonError::into_inner);

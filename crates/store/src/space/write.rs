@@ -39,6 +39,7 @@ use super::identity::Identity;
 use super::keeper::{KeptPlace, MarkedFolder};
 use super::lock::{FolderTurn, LockError, LockedFolder, Stop, Turn, Wait};
 use super::names::{ChangeKind, TemporaryName};
+use super::new_text::NewText;
 use super::os;
 use super::read::{Opened, regular};
 use super::recorded::Recorded;
@@ -135,7 +136,7 @@ impl Inner {
     pub(super) fn try_edit(
         &self,
         path: &SpacePath,
-        base: ContentHash,
+        (base, new): (ContentHash, NewText),
         plan: &dyn Fn(&str) -> Result<String, EditError>,
     ) -> Result<EditedFile, Refusal> {
         let (limit, path_of) = (self.options.limits.file_size, || path.clone());
@@ -152,10 +153,10 @@ impl Inner {
         if ContentHash::digest(&bytes) != base {
             return Err(Refusal::Stale { path: path_of(), argument: "hash" });
         }
-        let text = EditableText::of(&bytes, path, Base::Whole(base))?;
-        let new =
+        let text = EditableText::of(&bytes, path, Base::Whole(base), new.encoding)?;
+        let edited =
             plan(&text.text).map_err(|error| explain(error, path, ["lines", "old"], limit))?;
-        let new = text.encode(new)?;
+        let new = text.encode(edited, new.is_ascii)?;
         if new.len() as u64 > limit {
             return Err(too_large_to_edit(path, limit));
         }
@@ -212,15 +213,16 @@ impl Change<'_> {
     pub(super) fn edit(
         &self,
         path: &SpacePath,
-        base: Base,
+        (base, new): (Base, NewText),
         arguments: [&'static str; 2],
         plan: &Plan,
     ) -> Result<EditedFile, Stop> {
         let limit = self.options.limits.file_size;
         self.edit_bytes(path, base, &|bytes| {
-            let text = EditableText::of(bytes, path, base)?;
-            let new = plan(&text.text).map_err(|error| explain(error, path, arguments, limit))?;
-            text.encode(new)
+            let text = EditableText::of(bytes, path, base, new.encoding)?;
+            let edited = plan(&text.text);
+            let edited = edited.map_err(|error| explain(error, path, arguments, limit))?;
+            text.encode(edited, new.is_ascii)
         })
     }
 

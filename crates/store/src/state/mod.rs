@@ -5,6 +5,7 @@
 
 mod authorizations;
 mod browser_sessions;
+pub mod cleared_caches;
 mod client_sessions;
 mod clients;
 mod copying;

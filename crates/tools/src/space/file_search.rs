@@ -161,6 +161,12 @@ impl Output for RecalledFiles {
     /// Renders two lines for each file, for a client that shows only text.
     fn render(self, names: ShownTools) -> serde_json::Result<Answer> {
         let mut head = match (self.total, self.results.len()) {
+            (0, _) if self.next_cursor.is_some() => "Nothing found so far.".to_owned(),
+            (0, _) if self.left_out.iter().any(LeftOutFiles::is_unfit) => {
+                "No file fits: none has any of these words, beside those that a phrase, a `-word`, \
+                 `kinds` or a date leaves out."
+                    .to_owned()
+            }
             (0, _) => format!(
                 "No file has any of these words. Try others.{}",
                 names.sentence(" `file.find` looks for names.")

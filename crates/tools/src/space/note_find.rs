@@ -156,7 +156,11 @@ impl Tool for NoteFind {
         Ok(((folder, gate.permit(&SpacePath::root())?), linked))
     }
 
-    async fn run(self, (walks, _): Self::Permits, space: &Space) -> Result<FoundNotes, Refusal> {
+    async fn run(
+        self,
+        (walks, linked): Self::Permits,
+        space: &Space,
+    ) -> Result<FoundNotes, Refusal> {
         let Self { tag, mut properties, links_to, broken, orphan, untagged, path, .. } = self;
         let (order, cursor) = (self.order, self.cursor);
         properties.extend(self.property.map(PropertyArgument::from));
@@ -169,6 +173,9 @@ impl Tool for NoteFind {
         }
         if properties.len() > MAX_CONDITIONS {
             return Err(Refusal::invalid_argument("`properties` must have at most 8 members"));
+        }
+        if let Some(linked) = linked {
+            space.check_file(linked).await?;
         }
         let asked = (&tag, &properties, &links_to, [broken, orphan, untagged], &path, order);
         let query = format!("notes {asked:?}");

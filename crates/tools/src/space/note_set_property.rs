@@ -11,7 +11,7 @@ use stile_domain::notes::property_edit::{
 };
 use stile_domain::path::FilePath;
 use stile_domain::permit::{Edit, Gate, Permit};
-use stile_store::space::Space;
+use stile_store::space::{NewText, Space};
 
 use super::text_replace::TextChanged;
 use crate::definition::ToolGroup;
@@ -80,11 +80,12 @@ impl Tool for NoteSetProperty {
                 "`name` must be one line of 1 to 256 bytes, and not `<<`",
             ));
         }
-        let edited = space
-            .edit(permit, hash, ["name", "value"], move |text| {
-                set_property(text, &name, value.as_ref())
-            })
-            .await?;
+        let written = NewText {
+            encoding: None,
+            is_ascii: name.is_ascii() && self.value.to_string().is_ascii(),
+        };
+        let plan = move |text: &str| set_property(text, &name, value.as_ref());
+        let edited = space.edit(permit, hash, written, ["name", "value"], plan).await?;
         Ok(TextChanged::new(path.into(), hash, &edited))
     }
 

@@ -1,7 +1,8 @@
-//! What the owner's commands need of the history beside the tools.
+//! What the owner's commands need of a space beside the tools.
 //!
 //! The commands change files through the tools, as a client does. Here are the reads that no tool
-//! offers: what is at a path now, and the bytes of any version.
+//! offers: what is at a path now, the bytes of any version, and how many files a search leaves out
+//! because they are guarded.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use stile_domain::error::Refusal;
 use stile_domain::history::undo_plan::{Obstacle, PathNow};
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
-use stile_domain::permit::{Principal, Read};
+use stile_domain::permit::{Principal, Read, Walk};
 use stile_store::history::Call;
 
 use super::SpaceTools;
@@ -43,6 +44,19 @@ impl SpaceTools {
             Err(Refusal::SymlinkRefused { .. }) => Obstacle::Link,
             Err(_) => Obstacle::Unreadable,
         }))
+    }
+
+    /// Counts the files below a path that `all` may read and `shown` may not.
+    ///
+    /// # Errors
+    /// A [`Refusal`].
+    pub async fn count_hidden(
+        &self,
+        (all, shown): (&Principal, &Principal),
+        path: &SpacePath,
+    ) -> Result<u64, Refusal> {
+        let permit = |of: &Principal| of.gate().permit::<Walk>(path);
+        self.space.count_hidden((permit(all)?, permit(shown)?)).await
     }
 
     /// Returns the bytes of an old version of a file, or of the file as it is now.

@@ -10,8 +10,10 @@ use stile_domain::lines::count_lines;
 use stile_domain::path::FilePath;
 use stile_domain::permit::{Append, Edit, Gate, Permit, Permits};
 use stile_domain::scope::{Scopes, Verb};
+use stile_domain::text_encoding::TextEncoding;
 use stile_store::space::Space;
 
+use super::text_read::stated_encoding;
 use super::text_replace::TextChanged;
 use crate::tool::Tool;
 
@@ -30,9 +32,12 @@ pub struct TextAppend {
     /// The `size_bytes` that came with `hash`. 0, with the hash of nothing, adds to a file that
     /// you have not read, for a token with an `append:` scope.
     size_bytes: Option<u64>,
-    /// Make the file if it is not there. Leave `hash` out if you expect none.
+    /// Make the file if it is not there, with a `write:` scope. Leave `hash` out if you expect
+    /// none.
     #[serde(default)]
     create: bool,
+    /// As in `text.read`.
+    encoding: Option<String>,
 }
 
 /// The permit for an append: to a file that was read, or to one that was not.
@@ -87,11 +92,18 @@ impl Tool for TextAppend {
     }
 
     async fn run(self, permit: AppendPermit, space: &Space) -> Result<TextChanged, Refusal> {
-        let Self { path, hash, content, size_bytes, .. } = self;
+        let Self { path, hash, content, size_bytes, encoding, .. } = self;
+        let encoding = stated_encoding(encoding.as_deref())?;
         let missing = || Refusal::invalid_argument("`hash` is missing");
-        let bytes = content.clone().into_bytes();
+        let whole = content.clone();
         let added = move |text: &str| edit::addition(text, &content);
         let (permit, create) = match permit {
+            AppendPermit::Unread(_) if encoding.is_some() => {
+                return Err(Refusal::invalid_argument(
+                    "`encoding` is for a file that you have read; leave it out when `size_bytes` \
+                     is 0",
+                ));
+            }
             AppendPermit::Unread(permit) => {
                 if hash.ok_or_else(missing)? != ContentHash::digest(b"") {
                     return Err(Refusal::invalid_argument(format!(
@@ -107,14 +119,15 @@ impl Tool for TextAppend {
         };
         let edited = match (hash, size_bytes) {
             (Some(hash), Some(size)) => {
-                Some((hash, space.append_to_grown(permit, hash, size, added).await))
+                Some((hash, space.append_to_grown(permit, (hash, size), encoding, added).await))
             }
-            (Some(hash), None) => Some((hash, space.append(permit, hash, added).await)),
+            (Some(hash), None) => Some((hash, space.append(permit, hash, encoding, added).await)),
             (None, _) => None,
         };
         match (edited, create) {
             (None | Some((_, Err(Refusal::NotFound { .. }))), Some(permit)) => {
-                let created = space.create(permit, bytes).await?;
+                let encoding = encoding.unwrap_or(TextEncoding::UTF_8);
+                let created = space.create_text(permit, &whole, encoding).await?;
                 Ok(TextChanged::created(path.into(), &created))
             }
             (Some((hash, edited)), _) => Ok(TextChanged::new(path.into(), hash, &edited?)),

@@ -15,9 +15,9 @@ use stile_domain::permit::{Edit, Gate, Permit};
 use stile_domain::text_diff::{UnifiedDiff, unified_diff};
 use stile_domain::text_edits::{self, Occurrences, TextEdit};
 use stile_domain::tool_name::ShownTools;
-use stile_store::space::Space;
+use stile_store::space::{NewText, Space};
 
-use super::text_read::wanted_section;
+use super::text_read::{stated_encoding, wanted_section};
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
@@ -36,6 +36,8 @@ pub struct EditText {
     /// Only check the edits and show the diff.
     #[serde(default)]
     dry_run: bool,
+    /// As in `text.read`.
+    encoding: Option<String>,
 }
 
 /// One replacement.
@@ -138,7 +140,7 @@ impl Tool for EditText {
     }
 
     async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<TextEdited, Refusal> {
-        let Self { path, hash, edits, dry_run } = self;
+        let Self { path, hash, edits, dry_run, encoding } = self;
         if edits.is_empty() || edits.len() > MAX_EDITS {
             return Err(Refusal::invalid_argument("`edits` must have 1 to 64 members"));
         }
@@ -147,6 +149,10 @@ impl Tool for EditText {
                 "`edits[{empty}].old` must not be empty"
             )));
         }
+        let written = NewText {
+            encoding: stated_encoding(encoding.as_deref())?,
+            is_ascii: edits.iter().all(|edit| edit.new.is_ascii()),
+        };
         let edits: Vec<TextEdit> = edits
             .into_iter()
             .map(|edit| {
@@ -171,9 +177,9 @@ impl Tool for EditText {
             Ok(edited.text)
         };
         let edited = if dry_run {
-            space.try_edit(permit, hash, plan).await?
+            space.try_edit(permit, hash, written, plan).await?
         } else {
-            space.edit(permit, hash, ["lines", "old"], plan).await?
+            space.edit(permit, hash, written, ["lines", "old"], plan).await?
         };
         let diff = made.lock().unwrap_or_else(PoisonError::into_inner).take();
         let UnifiedDiff { text, lines_left_out, changed_lines } = diff.unwrap_or_default();

@@ -10,9 +10,9 @@ use stile_domain::journal::CallTrace;
 use stile_domain::lines::count_lines;
 use stile_domain::path::FilePath;
 use stile_domain::permit::{Edit, Gate, Permit};
-use stile_store::space::Space;
+use stile_store::space::{NewText, Space};
 
-use super::text_read::wanted_section;
+use super::text_read::{stated_encoding, wanted_section};
 use super::text_replace::TextChanged;
 use crate::tool::Tool;
 
@@ -36,6 +36,8 @@ pub struct TextInsert {
     at: Option<Edge>,
     /// The new lines; exactly one line break will end them.
     content: String,
+    /// As in `text.read`.
+    encoding: Option<String>,
 }
 
 /// Where in a section lines are inserted.
@@ -70,16 +72,18 @@ impl Tool for TextInsert {
     }
 
     async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<TextChanged, Refusal> {
-        let Self { path, hash, line, anchor, section, at, content } = self;
+        let Self { path, hash, line, anchor, section, at, content, encoding } = self;
+        let encoding = stated_encoding(encoding.as_deref())?;
+        let written = NewText { encoding, is_ascii: content.is_ascii() };
         let edited = match (line, anchor, section, at) {
             (Some(line), Some(anchor), None, None) => {
                 let plan = move |text: &str| edit::insert(text, line, &anchor, &content);
-                space.edit(permit, hash, ["line", "anchor"], plan).await?
+                space.edit(permit, hash, written, ["line", "anchor"], plan).await?
             }
             (None, None, Some(section), Some(at)) => {
                 let section = wanted_section(&path, &section)?;
                 let plan = move |text: &str| insert_in_section(text, &section, at.into(), &content);
-                space.edit(permit, hash, ["section", "section"], plan).await?
+                space.edit(permit, hash, written, ["section", "section"], plan).await?
             }
             _ => {
                 return Err(Refusal::invalid_argument(

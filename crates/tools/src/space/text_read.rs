@@ -225,6 +225,17 @@ pub(super) fn wanted_section(path: &SpacePath, name: &str) -> Result<WantedSecti
         .ok_or_else(|| Refusal::invalid_argument("`section` must be 1 to 8192 characters"))
 }
 
+/// Returns the encoding that an argument `encoding` names.
+pub(super) fn stated_encoding(name: Option<&str>) -> Result<Option<TextEncoding>, Refusal> {
+    let unknown = || {
+        Refusal::invalid_argument(
+            "`encoding` must be the name of an encoding such as `windows-1252`, `iso-8859-15`, \
+             `utf-16le`, `shift_jis`, `gbk` or `euc-kr`",
+        )
+    };
+    name.map(|name| TextEncoding::named(name).ok_or_else(unknown)).transpose()
+}
+
 impl TextRead {
     /// Creates the request for the beginning of a piece.
     pub(super) fn new(
@@ -243,7 +254,7 @@ impl TextRead {
         permit: Permit<Read>,
         space: &Space,
     ) -> Result<FileWindow, Refusal> {
-        let stated = self.stated_encoding()?;
+        let stated = stated_encoding(self.encoding.as_deref())?;
         let read_as = match (stated, self.form) {
             (Some(_), Some(_)) => return Err(exclude_each_other("`encoding` and `form`")),
             (Some(stated), None) => ReadAs::Stated(stated),
@@ -251,17 +262,6 @@ impl TextRead {
             (None, None) => ReadAs::Recognised,
         };
         space.read(permit, self.window_start(stated)?, read_as).await
-    }
-
-    fn stated_encoding(&self) -> Result<Option<TextEncoding>, Refusal> {
-        let unknown = || {
-            Refusal::invalid_argument(
-                "`encoding` must be the name of an encoding such as `windows-1252`, \
-                 `iso-8859-15`, `utf-16le`, `shift_jis`, `gbk` or `euc-kr`",
-            )
-        };
-        let named = |name: &String| TextEncoding::named(name).ok_or_else(unknown);
-        self.encoding.as_ref().map(named).transpose()
     }
 
     /// Decides where the window begins, from the three ways to say so.

@@ -11,9 +11,10 @@ use stile_domain::lines::{LineRange, count_lines};
 use stile_domain::path::{FilePath, SpacePath};
 use stile_domain::permit::{Edit, Gate, Permit};
 use stile_domain::tool_name::ShownTools;
-use stile_store::space::{CreatedFile, EditedFile, Space};
+use stile_store::space::{CreatedFile, EditedFile, NewText, Space};
 
 use super::text_edit::within;
+use super::text_read::stated_encoding;
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
@@ -35,6 +36,8 @@ pub struct TextReplace {
     old: Option<String>,
     /// The lines that take their place; empty to delete them.
     new: String,
+    /// As in `text.read`.
+    encoding: Option<String>,
 }
 
 /// A text file that was changed.
@@ -108,19 +111,21 @@ impl Tool for TextReplace {
     }
 
     async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<TextChanged, Refusal> {
-        let Self { path, hash, lines, section, old, new } = self;
+        let Self { path, hash, lines, section, old, new, encoding } = self;
         let within = within(&path, lines, section.as_deref())?.ok_or_else(|| {
             Refusal::invalid_argument("`lines` is missing; send `lines` and `old`, or `section`")
         })?;
         let arguments = ["lines", "old"];
+        let encoding = stated_encoding(encoding.as_deref())?;
+        let written = NewText { encoding, is_ascii: new.is_ascii() };
         let edited = match (old, within) {
             (Some(old), within) => {
                 let plan = move |text: &str| edit::replace(text, within.clone(), &old, &new);
-                space.edit(permit, hash, arguments, plan).await?
+                space.edit(permit, hash, written, arguments, plan).await?
             }
             (None, Within::Section(section)) => {
                 let plan = move |text: &str| replace_section(text, &section, &new);
-                space.edit(permit, hash, arguments, plan).await?
+                space.edit(permit, hash, written, arguments, plan).await?
             }
             (None, Within::Lines(_)) => {
                 return Err(Refusal::invalid_argument("`old` is missing"));

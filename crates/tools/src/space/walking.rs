@@ -61,7 +61,8 @@ pub(super) fn order_of(order: Option<OrderArgument>) -> FoundOrder {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct LeftOutFiles {
     /// `not_text`; `too_long`; `unreadable`, also while a file changes; `no_path`, a name that no
-    /// path can hold; or `not_finished`: go on with `next_cursor`.
+    /// path can hold; or `not_finished`: go on with `next_cursor`. If nothing fits, also the
+    /// condition that left them out: `q`, by a phrase or `-word`; `kinds`; `modified`.
     why: &'static str,
     count: u64,
     /// Whether there may be more.
@@ -79,12 +80,20 @@ impl From<LeftOut> for LeftOutFiles {
             LeftOutReason::Unreadable => "unreadable",
             LeftOutReason::NoPath => "no_path",
             LeftOutReason::NotFinished => "not_finished",
+            LeftOutReason::Terms => "q",
+            LeftOutReason::Kinds => "kinds",
+            LeftOutReason::Modified => "modified",
         };
         Self { why, count: left.count, at_least: left.is_at_least, first: left.first }
     }
 }
 
 impl LeftOutFiles {
+    /// Whether a condition of the question left the files out.
+    pub(super) fn is_unfit(&self) -> bool {
+        ["q", "kinds", "modified"].contains(&self.why)
+    }
+
     /// Returns one line of text: `not_text: 3, first /photos/a.png`.
     pub(super) fn to_line(&self) -> String {
         let more = if self.at_least { "+" } else { "" };

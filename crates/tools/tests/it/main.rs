@@ -61,6 +61,7 @@ impl Rig {
             lock_wait: Duration::from_secs(5),
             events: Arc::new(|_| {}),
             appends_folder: None,
+            cleared: None,
             documents: None,
         };
         let state_dir = StateDir::open(&state.path().join("state")).unwrap();

@@ -78,3 +78,18 @@ async fn a_search_for_a_name_that_nothing_fits_offers_close_names() {
     let found = rig.call("read:/", "file.find", json!({ "pattern": "budget" })).await;
     assert_eq!(found.structured.get("near"), None);
 }
+
+/// A link is asked for by the exact name of its file, as a read is.
+#[tokio::test]
+async fn a_linked_file_that_is_not_there_is_refused_with_the_close_name() {
+    let rig = Rig::new();
+    let decomposed = "Cafe\u{301}.md";
+    std::fs::write(rig.space.path().join(decomposed), "x").unwrap();
+    std::fs::write(rig.space.path().join("a.md"), format!("[[{decomposed}]]")).unwrap();
+    let ask = |name: &str| rig.call("read:/", "note.find", serde_json::json!({ "links_to": name }));
+    assert_eq!(ask(decomposed).await.structured["matches"][0]["path"], "/a.md");
+    let refused = ask("/Caf\u{e9}.md").await;
+    assert_eq!(refused.structured["error"]["code"], "not_found");
+    let close = format!("/{decomposed}");
+    assert_eq!(refused.structured["error"]["near"], serde_json::json!([close]));
+}

@@ -36,7 +36,6 @@ async fn notes_are_found_by_tag_property_and_link_together() {
         (json!({ "property": { "name": "status", "value": "open" } }), &["/a.md"]),
         (json!({ "links_to": "/p/plan.md" }), &["/a.md", "/b.md"]),
         (json!({ "links_to": "/p/plan.md", "tag": "work", "path": "/p" }), &[]),
-        (json!({ "links_to": "/none.md" }), &[]),
     ] {
         let found = rig.call("read:/", "note.find", arguments.clone()).await;
         assert_eq!(paths(&found.structured), expected, "{arguments}");

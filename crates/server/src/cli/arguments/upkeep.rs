@@ -10,8 +10,36 @@ use crate::config::CommandGroup;
 use crate::config::declarations::{CONFIG, ROOT, STATE};
 
 /// Returns the commands, in the order of help.
-pub(super) fn commands(settings: Settings<'_>) -> [Command; 7] {
-    [doctor(settings), service(), update(), space(settings), migrate_store(), completions(), man()]
+pub(super) fn commands(settings: Settings<'_>) -> [Command; 8] {
+    [
+        doctor(settings),
+        service(),
+        update(),
+        space(settings),
+        cache(settings),
+        migrate_store(),
+        completions(),
+        man(),
+    ]
+}
+
+fn cache(settings: Settings<'_>) -> Command {
+    Command::new("cache")
+        .about("Clears what servers remember of files.")
+        .args(settings_of_nobody(settings, CommandGroup::Token).map(|arg| arg.global(true)))
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("clear")
+                .about("Makes running servers forget the words, texts and hashes of files.")
+                .after_help(
+                    "\
+To answer faster, a server keeps words of files, texts of documents, links of notes and hashes in \
+memory, within stated bounds. Nothing of that is on disk, and it is gone when the server ends. With \
+this command each server that runs with the state folder forgets it before its next answer. Answers \
+stay the same; the next searches read the files again.",
+                ),
+        )
 }
 
 fn space(settings: Settings<'_>) -> Command {

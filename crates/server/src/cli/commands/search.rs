@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use stile_domain::path::SpacePath;
+use stile_domain::recall::question::{BadQuestion, RecallQuestion};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes, Verb};
@@ -14,6 +16,7 @@ use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 use crate::auth;
 use crate::cli::compose::{files_owner, open, owner, process};
 use crate::cli::failure::Failure;
+use crate::cli::flags::duration::since_flag;
 use crate::cli::flags::{self, typed_path};
 use crate::cli::invocation::{Invocation, settings};
 use crate::cli::terminal::{self, Colours, Meaning, local_time};
@@ -32,11 +35,22 @@ pub(super) fn run(
         let flag = flag.escape_debug();
         return Err(Failure::Usage(format!("`{flag}`: flags stand before the question")));
     }
-    let mut arguments = json!({ "q": question.join(" ") });
+    let question = question.join(" ");
+    RecallQuestion::parse(&question).map_err(|error| no_question(&error))?;
+    let root = &resolved.config.root;
+    if !root.is_dir() {
+        return Err(Failure::Usage(format!(
+            "there is no folder {}. Name the folder to search, as in `stile search --root ~/notes \
+             leaking roof`, or serve it first, as in `stile serve ~/notes`.",
+            root.display()
+        )));
+    }
+    let mut arguments = json!({ "q": question });
     let within = flags::text(matches, "in");
-    let within = within.map(|text| typed_path::parse(text, &resolved.config.root)).transpose()?;
-    let since = flags::text(matches, "since").map(str::to_owned);
-    for (key, value) in [("path", within.map(|path| path.to_string())), ("modified_after", since)] {
+    let within = within.map(|text| typed_path::parse(text, root)).transpose()?;
+    let within = within.unwrap_or_else(SpacePath::root);
+    let since = since_flag(matches)?.map(|since| since.to_rfc3339());
+    for (key, value) in [("path", Some(within.to_string())), ("modified_after", since)] {
         if let (Some(value), Some(members)) = (value, arguments.as_object_mut()) {
             members.insert(key.to_owned(), value.into());
         }
@@ -44,15 +58,20 @@ pub(super) fn run(
     if let (Some(limit), Some(members)) = (flags::text(matches, "limit"), arguments.as_object_mut())
     {
         let wrong = || Failure::Usage("--limit must be a number from 1 to 50".to_owned());
-        members.insert("limit".to_owned(), limit.parse::<u64>().map_err(|_| wrong())?.into());
+        let limit = limit.parse::<u64>().ok().filter(|limit| (1..=50).contains(limit));
+        members.insert("limit".to_owned(), limit.ok_or_else(wrong)?.into());
     }
-    let everything = Scopes::from_iter([Verb::Read, Verb::Unguard].map(Scope::everything));
     let user = owner::user(&resolved, environment)?;
-    let principal = auth::command_line(&user, everything, RecordsClaim::None);
+    let with = |verbs: &[Verb]| {
+        let scopes = verbs.iter().map(|verb| Scope::everything(*verb)).collect::<Scopes>();
+        auth::command_line(&user, scopes, RecordsClaim::None)
+    };
+    // As for agents, what is guarded stays out.
+    let (principal, all) = (with(&[Verb::Read]), with(&[Verb::Read, Verb::Unguard]));
     let open_space = open::open_space_to_read(&resolved.config)?;
     let tools = open_space.tools();
-    let caller = Caller { names: Spelling::Dotted.into(), ..Caller::local(principal) };
-    let answer = process::block_on(async {
+    let caller = Caller { names: Spelling::Dotted.into(), ..Caller::local(principal.clone()) };
+    let found = process::block_on(async {
         let unknown = |UnknownTool| Failure::Failed("this program has no such tool".to_owned());
         let tool = tools.find("file.search").ok_or(UnknownTool).map_err(unknown)?;
         let mut answer = tools.call(tool, arguments.clone(), &caller).await.map_err(unknown)?;
@@ -63,19 +82,51 @@ pub(super) fn run(
             }
             answer = tools.call(tool, arguments.clone(), &caller).await.map_err(unknown)?;
         }
-        Ok::<Answer, Failure>(answer)
+        let hidden = tools.count_hidden((&all, &principal), &within).await;
+        Ok::<_, Failure>((answer, hidden.unwrap_or(0)))
     });
     open_space.journal.sync();
-    let answer = answer?;
-    if answer.failure.is_some() {
-        let message = answer.to_tree().get("error").and_then(Value::as_str).map(str::to_owned);
-        return Err(Failure::Failed(message.unwrap_or(answer.text)));
-    }
+    let (answer, guarded) = found?;
     let tree = answer.to_tree();
+    if answer.failure.is_some() {
+        return Err(match tree.pointer("/error/code").and_then(Value::as_str) {
+            Some("not_found" | "not_a_directory") => Failure::Failed(format!(
+                "--in: there is no {within} in {}. Name a folder or a file that is there.",
+                root.display()
+            )),
+            Some("invalid_argument") if within != SpacePath::root() => Failure::Failed(format!(
+                "--in: {within} is in a folder that the setting `search_ignore` leaves out of \
+                 searches."
+            )),
+            Some(code) => {
+                Failure::Failed(format!("{} could not be searched: {code}", root.display()))
+            }
+            None => Failure::Failed(answer.text.clone()),
+        });
+    }
     if matches.get_flag("json") {
         return Ok(terminal::write_json(output, &*tree)?);
     }
-    Ok(output.write_all(rendered(&tree, &resolved.config.root, colours).as_bytes())?)
+    let mut shown = rendered(&tree, root, colours);
+    if guarded > 0 {
+        let files = if guarded == 1 { "file was" } else { "files were" };
+        let line = format!(
+            "{guarded} guarded {files} not looked into, as for agents: secrets such as .env."
+        );
+        shown.push_str(&format!("{}\n", colours.paint(&line, Meaning::Warning)));
+    }
+    Ok(output.write_all(shown.as_bytes())?)
+}
+
+fn no_question(error: &BadQuestion) -> Failure {
+    Failure::Usage(match error {
+        BadQuestion::TooLong { chars } => format!(
+            "the question has {chars} characters, more than 1024: keep the words that matter"
+        ),
+        BadQuestion::NoWord => "the question has no word to look for: say one that the file has, \
+                                as in `stile search leaking roof`"
+            .to_owned(),
+    })
 }
 
 /// Returns the cursor of an answer that has not read everything.
@@ -119,6 +170,8 @@ fn rendered(answer: &Value, root: &Path, colours: Colours) -> String {
         let why = match left.get("why").and_then(Value::as_str) {
             Some("not_text") => "not text",
             Some("too_long") => "too long",
+            Some("q") => "by a phrase or a -word",
+            Some("modified") => "by --since",
             _ => "not read",
         };
         let count = left.get("count").and_then(Value::as_u64).unwrap_or(0);

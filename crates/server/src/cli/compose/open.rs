@@ -16,7 +16,9 @@ use stile_store::history::{
 use stile_store::journal::{Journal, JournalOptions};
 use stile_store::owner_texts::{LeftOut, PromptFolder, overlap, read_instructions};
 use stile_store::space::{FirstUse, OpenError, Space, SpaceOptions};
-use stile_store::state::{ServedFolder, StateDir, check_disjoint, create_space_folder, is_inside};
+use stile_store::state::{
+    ServedFolder, StateDir, check_disjoint, cleared_caches, create_space_folder, is_inside,
+};
 use stile_tools::call_log::CallLog;
 use stile_tools::definition::ToolGroup;
 use stile_tools::prompts::Prompts;
@@ -415,6 +417,7 @@ fn space_options(config: &Config, journal: &Arc<Journal>) -> SpaceOptions {
             }
         }),
         appends_folder: None,
+        cleared: Some(cleared_caches::mark_in(&config.state)),
         documents: document_reader(),
     }
 }

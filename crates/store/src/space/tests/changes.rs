@@ -338,6 +338,7 @@ fn a_root_that_was_moved_is_not_changed_until_it_is_back() {
         lock_wait: Duration::from_secs(5),
         events: Arc::new(|_| {}),
         appends_folder: None,
+        cleared: None,
         documents: None,
     };
     let (space, _) = Space::open_ambient(&root, options).unwrap();

@@ -116,6 +116,7 @@ fn a_start_leaves_the_files_of_a_living_process() {
         lock_wait: Duration::from_secs(1),
         events: Arc::new(|_| panic!("no event was expected")),
         appends_folder: None,
+        cleared: None,
         documents: None,
     };
     Space::open_ambient(rig.folder.path(), options).unwrap();

@@ -214,6 +214,7 @@ async fn a_note_that_is_saved_after_the_plan_is_left_and_the_next_call_rewrites_
             }
         }),
         appends_folder: None,
+        cleared: None,
         documents: None,
     };
     let (space, _) = Space::open_ambient(folder.path(), options).unwrap();

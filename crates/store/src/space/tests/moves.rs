@@ -17,6 +17,7 @@ fn copy_file(rig: &Rig, from: &str, base: &str, to: &str) -> Result<CreatedFile,
 fn append(rig: &Rig, name: &str, base: Base, more: &str) -> Result<EditedFile, Refusal> {
     let more = more.to_owned();
     let plan: Plan = Box::new(move |text| Ok(text.to_owned() + &edit::addition(text, &more)));
+    let base = (base, NewText::default());
     rig.inner().change(|change| change.edit(&path(name), base, ["content", "content"], &plan))
 }
 
@@ -225,7 +226,7 @@ fn an_append_to_a_file_that_grows_goes_on_while_what_was_seen_is_unchanged() {
     append(&rig, "/log", Base::Unread, "unread").unwrap();
     assert_eq!(rig.text("log"), "one\nunread");
     fs::write(rig.file("log"), b"\xff").unwrap();
-    assert_eq!(code(append(&rig, "/log", Base::Unread, "x")), "not_permitted");
+    assert_eq!(code(append(&rig, "/log", Base::Unread, "x")), "not_text");
 }
 
 #[test]
@@ -249,7 +250,11 @@ fn copies_and_trials_of_large_files_take_turns() {
     rig.put("a", &text);
     let inner = rig.inner();
     let turns: Vec<_> = std::iter::from_fn(|| inner.large_changes.try_enter()).collect();
-    let try_edit = || inner.try_edit(&path("/a"), hash(&text), &|text: &str| Ok(text.to_owned()));
+    let try_edit = || {
+        inner.try_edit(&path("/a"), (hash(&text), NewText::default()), &|text: &str| {
+            Ok(text.to_owned())
+        })
+    };
     assert_eq!(code(copy_file(&rig, "/a", &text, "/b")), "busy");
     assert_eq!(code(try_edit()), "busy");
     drop(turns);

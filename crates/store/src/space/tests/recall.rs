@@ -244,3 +244,54 @@ fn a_forged_cursor_shows_only_what_a_question_shows() {
         }
     }
 }
+
+/// Reads a document as its own bytes, and counts how often.
+#[derive(Debug, Default)]
+struct Counting(std::sync::atomic::AtomicU64);
+
+impl stile_domain::document::DocumentReader for Counting {
+    fn text(
+        &self,
+        _: stile_domain::document::DocumentKind,
+        _: &[u8],
+    ) -> Result<stile_domain::document::DocumentText, stile_domain::document::NoText> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let text = "moss".to_owned();
+        Ok(stile_domain::document::DocumentText::with_parts(text, Vec::new()))
+    }
+}
+
+/// What is remembered of files is forgotten at the next call once the mark is made anew.
+#[tokio::test]
+async fn what_is_remembered_is_forgotten_when_the_owner_says_so() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [folder, state] = folders.each_ref().map(tempfile::TempDir::path);
+    let state = crate::state::StateDir::open(&state.join("state")).unwrap();
+    let reader = Arc::new(Counting::default());
+    let options = SpaceOptions {
+        search_ignore: SearchIgnore::default(),
+        cleared: Some(crate::state::cleared_caches::mark_in(state.path())),
+        documents: Some(Arc::clone(&reader) as _),
+        ..SpaceOptions::of_import()
+    };
+    fs::write(folder.join("a.pdf"), b"%PDF-\xe2\xe3").unwrap();
+    let stamp = os::status(&fs::File::open(folder.join("a.pdf")).unwrap()).unwrap().stamp;
+    while !stamp.settled_at(os::now()) {
+        std::hint::spin_loop();
+    }
+    let space = Space::open_ambient(folder, options).unwrap().0;
+    let asked = |space: Space| async move {
+        let permit = walk_permit("read:/", "/").unwrap();
+        space.recall(permit, ("key".to_owned(), query("moss")), WalkCursor::default()).await
+    };
+    let times = || reader.0.load(std::sync::atomic::Ordering::SeqCst);
+    for clears in 0..3 {
+        if clears > 0 {
+            crate::state::cleared_caches::clear_caches(&state).unwrap();
+        }
+        for _ in 0..2 {
+            assert_eq!(paths(&asked(space.clone()).await.unwrap()), ["/a.pdf"]);
+            assert_eq!(times(), clears + 1);
+        }
+    }
+}

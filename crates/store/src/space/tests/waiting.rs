@@ -12,6 +12,7 @@ fn a_folder_that_another_process_locked_is_busy() {
         lock_wait: Duration::from_millis(30),
         events: Arc::new(|_| {}),
         appends_folder: None,
+        cleared: None,
         documents: None,
     };
     let (space, _) = Space::open_ambient(folder.path(), options).unwrap();
@@ -39,6 +40,7 @@ fn space_with_one_thread(
         lock_wait,
         events: Arc::new(|_| {}),
         appends_folder: None,
+        cleared: None,
         documents: None,
     };
     let (space, _) = Space::open_ambient(folder.path(), options).unwrap();
