@@ -150,9 +150,16 @@ const REFERENCES: [(&str, &str); 6] = [
     ("&nbsp;", " "),
 ];
 
+/// Returns the longest beginning of a text of at most `bytes` bytes.
+fn beginning(text: &str, bytes: usize) -> &str {
+    let mut ends = (0..=bytes.min(text.len())).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end));
+    text.get(..end.unwrap_or_default()).unwrap_or_default()
+}
+
 /// Returns the title of a page of HTML on one line; `None` if the page has none.
 pub fn html_title(page: &str) -> Option<String> {
-    let head = page.get(..page.floor_char_boundary(HTML_TITLE_WITHIN))?;
+    let head = beginning(page, HTML_TITLE_WITHIN);
     let find = |text: &str, tag: &str| {
         let starts = memchr::memchr_iter(b'<', text.as_bytes());
         let mut starts = starts.filter_map(|at| Some((at, text.get(at..at + tag.len())?)));
@@ -164,7 +171,7 @@ pub fn html_title(page: &str) -> Option<String> {
         return None;
     }
     let end = find(content, "</title")?.checked_sub("</title".len())?;
-    let content = content.get(..end.min(content.floor_char_boundary(MAX_HTML_TITLE_BYTES)))?;
+    let content = beginning(content, end.min(MAX_HTML_TITLE_BYTES));
     let decoded =
         REFERENCES.iter().rev().fold(content.to_owned(), |text, (reference, character)| {
             text.replace(reference, character)

@@ -275,7 +275,7 @@ async fn what_is_remembered_is_forgotten_when_the_owner_says_so() {
         ..SpaceOptions::of_import()
     };
     fs::write(folder.join("a.pdf"), b"%PDF-\xe2\xe3").unwrap();
-    let stamp = os::status(&fs::File::open(folder.join("a.pdf")).unwrap()).unwrap().stamp;
+    let stamp = os::status(fs::File::open(folder.join("a.pdf")).unwrap()).unwrap().stamp;
     while !stamp.settled_at(os::now()) {
         std::hint::spin_loop();
     }
