@@ -268,9 +268,9 @@ fn a_row_within_an_object_takes_its_identifier_into_the_key() {
         )
     };
     let rig = rig();
-    let first = import(&rig, &[file(&rig, "a.json", &all("draft"))], &[], BadRowPolicy::Skip);
+    let first = import(&rig, &[file(&rig, "a.json", all("draft"))], &[], BadRowPolicy::Skip);
     assert_eq!(counts(&first.unwrap()), (3, 0, 0, 0));
-    let edited = import(&rig, &[file(&rig, "b.json", &all("edited"))], &[], BadRowPolicy::Skip);
+    let edited = import(&rig, &[file(&rig, "b.json", all("edited"))], &[], BadRowPolicy::Skip);
     assert_eq!(counts(&edited.unwrap()), (0, 1, 2, 0));
 }
 
