@@ -386,16 +386,16 @@ fn lines(kit: &Kit) -> Vec<Value> {
 }
 
 #[test]
-fn each_call_writes_one_line_with_the_tool_and_nothing_of_a_record() {
+fn each_call_writes_one_line_with_the_tool_and_nothing_that_a_record_says() {
     let kit = kit();
     let canary = "CANARY-in-a-record";
     kit.ingest(
         "diary",
-        canary,
+        "notebook",
         &[json!({ "data": { "id": canary, "body": format!("{canary} ").repeat(2000), canary: 1 } })],
     );
     let (_, token) = kit.client(&["--stream", "diary"]);
-    let id = format!("{canary}/diary:{canary}");
+    let id = format!("notebook/diary:{canary}");
     let calls = [
         ("schema", json!({}), "ok"),
         ("search", json!({ "q": "CANARY*" }), "ok"),

@@ -517,10 +517,10 @@ fn only_the_note_command_prints_sections_or_headings() {
         commands(&[]),
         [
             "serve", "stdio", "gateway", "mcp", "note", "search", "token", "sign-in", "client",
-            "connect", "disconnect", "doctor", "service", "update", "space", "migrate-store",
-            "completions", "owner", "person", "database", "history", "show", "diff", "restore",
-            "undo", "import", "connections", "streams", "records", "declare", "export", "backup",
-            "restore-backup", "grant", "audit", "activity", "config"
+            "connect", "disconnect", "doctor", "service", "update", "space", "cache",
+            "migrate-store", "completions", "owner", "person", "database", "history", "show",
+            "diff", "restore", "undo", "import", "connections", "streams", "records", "declare",
+            "export", "backup", "restore-backup", "grant", "audit", "activity", "config"
         ]
     );
     assert_eq!(commands(&["note"]), TOOLS.map(|(_, command)| command));

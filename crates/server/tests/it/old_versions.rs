@@ -224,7 +224,7 @@ fn what_the_audit_tells_has_the_number_that_undo_takes_and_agents_do_not_see_it(
         [
             "cursor changed 1 line of /plan.md (call 1)",
             "cursor changed 1 line of /plan.md (call 2)",
-            "cursor was refused (stale): text.replace on /plan.md",
+            "cursor would have changed /plan.md, but it had changed since the client read it",
         ]
     );
     stage.owner(&["undo", "2", "--yes"]);

@@ -86,9 +86,9 @@ impl Change<'_> {
         os::sync(&parent).map_err(io)
     }
 
-    /// Returns the mode of a folder that is made: the one that an undo knows, or that the folder had
-    /// which a call removed or moved away last; for an undo that knows neither, one for the owner
-    /// alone.
+    /// Returns the mode of a folder that is made: the one that an undo knows, or that the folder
+    /// had which a call removed or moved away last; for an undo that knows neither, one for the
+    /// owner alone.
     fn mode_of_new_folder(&self, path: &SpacePath) -> Option<u32> {
         let of_history = || self.history.as_ref().and_then(|it| it.mode_of_folder(path));
         let known = self.call.folder_mode(path).or_else(of_history);

@@ -21,8 +21,8 @@ use super::text_read::{stated_encoding, wanted_section};
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
-/// Make several replacements in a text file that you have read, as one change: all or none. Each
-/// `old` is any text that occurs exactly once in what the edits before it left. Returns a diff.
+/// Replace several texts in a file that you have read, as one change: all or none. Each `old` is
+/// any text that occurs exactly once in what the edits before it left. Returns a diff.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EditText {

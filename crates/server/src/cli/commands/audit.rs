@@ -423,7 +423,7 @@ mod tests {
             [
                 "2026-01-31 08:00:00  ann read",
                 "2026-01-31 08:00:00  \x1b[1mann changed\x1b[0m",
-                "2026-01-31 08:00:00  \x1b[1;31mann was refused (stale): x\x1b[0m",
+                "2026-01-31 08:00:00  \x1b[1;31mann would have called x, but it had changed since the client read it\x1b[0m",
                 "2026-01-31 08:00:00  \x1b[33mstile reports conflict_copy\x1b[0m",
             ]
         );

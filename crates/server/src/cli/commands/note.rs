@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal as _};
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
+use stile_domain::path::SpacePath;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_tools::answer::Answer;
@@ -49,8 +50,9 @@ fn call(tool: &str, matches: &ArgMatches, environment: Environment<'_>) -> Resul
     let resolved = files_owner::with_served_root(settings(matches, environment)?)?;
     let typed = flags::text(matches, "path").unwrap_or_default();
     // A path that means another one as it is typed. The tool refuses what it refuses of the others.
-    let path = match typed_path::parse(typed, &resolved.config.root)? {
-        path if path.as_str() != typed => path.as_str().trim_start_matches('/').to_owned(),
+    let path = match typed_path::parse(typed, &resolved.config.root) {
+        Ok(path) if path.as_str() != typed => path.as_str().trim_start_matches('/').to_owned(),
+        Err(elsewhere) if SpacePath::parse(typed).is_ok() => return Err(elsewhere),
         _ => typed.to_owned(),
     };
     let everything = Scopes::from_iter([Verb::Read, Verb::Unguard].map(Scope::everything));

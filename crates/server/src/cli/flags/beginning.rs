@@ -5,8 +5,8 @@ use crate::cli::failure::Failure;
 /// The fewest characters that name something.
 const LEAST: usize = 4;
 
-/// Returns the identifier that a text names: all of it, or its beginning in any case if only one has
-/// it, with or without the ellipsis of a list. Returns the text if no identifier begins so.
+/// Returns the identifier that a text names: all of it, or its beginning in any case if only one
+/// has it, with or without the ellipsis of a list. Returns the text if no identifier begins so.
 pub(crate) fn full(
     text: &str,
     all: impl IntoIterator<Item = impl AsRef<str>>,

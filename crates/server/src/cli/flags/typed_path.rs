@@ -11,8 +11,8 @@ use crate::cli::failure::Failure;
 /// Parses the path of a file or folder of the space at `root`.
 ///
 /// Of several meanings the one counts that is there now. If none is there, as with a file that was
-/// removed, the path is meant from the folder in which the person is, if that is in the space. A path
-/// of a file that is there, and outside of the space, is refused.
+/// removed, the path is meant from the folder in which the person is, if that is in the space. A
+/// path of a file that is there, and outside of the space, is refused.
 pub(crate) fn parse(text: &str, root: &Path) -> Result<SpacePath, Failure> {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
     let text = &without_links(text, &root).unwrap_or_else(|| text.to_owned());
