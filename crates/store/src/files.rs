@@ -480,7 +480,7 @@ mod tests {
             "in/c.eml",
             ".d.eml",
             ".hidden/e.eml",
-            "cur/1.txt",
+            "plain/cur/1.txt",
             "box/cur/1:2,S",
             "box/new/2",
             "box/tmp/3",

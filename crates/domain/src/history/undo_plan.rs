@@ -22,6 +22,7 @@ use super::past_folder::{FolderNow, FolderRest, PastFolder};
 
 pub mod again;
 mod folders;
+mod order;
 
 /// One step of an undo. Each is one guarded change of one file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -126,6 +126,7 @@ pub async fn plan(
     }
     let undone = undone_before(owner, &changes)?;
     let (mut plan, found) = plan_of(owner, &changes, &undone).await?;
+    plan.bring_back_first();
     let modes = plan_folder_modes(owner, (query, &changes), &mut plan).await?;
     let lacking = foresee_lacking(owner, &plan, &found).await?;
     Ok(Some(PlannedUndo { plan, modes, lacking, unrecorded }))

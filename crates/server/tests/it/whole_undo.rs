@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
+use stile_testkit::chance::Chance;
 use stile_testkit::client::{Http, McpClient as _};
 
 use crate::old_versions::{Stage, hash, replace};
@@ -52,6 +53,38 @@ fn an_undo_that_leaves_a_file_that_somebody_changed_names_it_and_fails() {
             }
         }
         assert_eq!(stage.text("a.md").as_deref(), saved);
+    }
+}
+
+/// What an undo keeps of what it removes does not push out the version that it brings back.
+#[test]
+fn an_undo_that_needs_room_brings_back_first() {
+    let mut chance = Chance::of(5);
+    let mut noise = |letters: usize| -> String {
+        std::iter::repeat_with(|| char::from(b"0123456789abcdef"[chance.below(16)]))
+            .take(letters)
+            .collect()
+    };
+    for removed_first in [true, false] {
+        let stage = Stage::new(&["--history-bytes", "100KiB", "--history", "keep"]);
+        let own = noise(120_000);
+        stage.put("own.md", &own);
+        let mut agent = stage.client("cursor");
+        let more = noise(40_000);
+        let append = json!({ "path": "/own.md", "hash": hash(&own), "content": more });
+        agent.tool("file.append", append).unwrap();
+        let create = json!({ "path": "/c.md", "content": noise(80_000) });
+        let remove = json!({ "path": "/own.md", "hash": hash(&format!("{own}{more}")) });
+        let mut rest = [("file.create", create), ("file.remove", remove)];
+        if removed_first {
+            rest.reverse();
+        }
+        for (tool, arguments) in rest {
+            agent.tool(tool, arguments).unwrap();
+        }
+        stage.stile(&[&UNDO[..], &["--yes"]].concat());
+        assert!(stage.text("own.md").as_ref() == Some(&own), "{removed_first}");
+        assert_eq!(stage.text("c.md"), None);
     }
 }
 
