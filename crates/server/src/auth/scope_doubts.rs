@@ -7,6 +7,7 @@ use std::path::Path;
 
 use stile_domain::path::SpacePath;
 use stile_domain::scope::{Scope, Verb};
+use stile_domain::unseen::shown;
 
 /// Returns what the owner should know about scopes that may not mean what was meant: those with a
 /// `*` that is no wildcard, and those of a place where nothing is in the folder.
@@ -33,7 +34,7 @@ pub fn doubts<'s>(
         is_missing
             .then(|| format!("nothing is at `{path}` now, so `{raw}` concerns nothing that exists"))
     };
-    scopes.into_iter().filter_map(doubt).collect()
+    scopes.into_iter().filter_map(doubt).map(|doubt| shown(&doubt).into_owned()).collect()
 }
 
 /// Whether something in a folder has the path that a scope takes away, in whatever spelling. A

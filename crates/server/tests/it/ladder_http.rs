@@ -386,7 +386,7 @@ fn lines(kit: &Kit) -> Vec<Value> {
 }
 
 #[test]
-fn each_call_writes_one_line_with_the_tool_and_nothing_that_a_record_says() {
+fn each_call_writes_one_line_with_the_tool_and_nothing_of_a_record() {
     let kit = kit();
     let canary = "CANARY-in-a-record";
     kit.ingest(

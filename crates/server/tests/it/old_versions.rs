@@ -175,18 +175,18 @@ fn an_afternoon_is_taken_back_and_what_a_person_changed_is_left() {
         String::from_utf8(output.stdout).unwrap()
     };
     insta::assert_snapshot!(ran(&[]), @r"
+    bring back /removed.md as before change 4
     restore    /d/moved.md as before change 7
     move back  /d/moved.md to /moved.md
     remove     /created.md, which was created
     restore    /edited.md as before change 1
-    bring back /removed.md as before change 4
     remove     /d, a folder that was made
     leave      /mine.md, which was changed since (change 3)
     Nothing was changed. Add --yes to do this.
     ");
     let json: Value = serde_json::from_str(&ran(&["--json"])).unwrap();
     let restore = json!({ "step": "restore", "path": "/d/moved.md", "before_change": 7 });
-    assert_eq!((&json["steps"][0], json["steps"].as_array().unwrap().len()), (&restore, 6));
+    assert_eq!((&json["steps"][1], json["steps"].as_array().unwrap().len()), (&restore, 6));
     let left = json!([{ "path": "/mine.md", "change": 3, "why": "was changed since" }]);
     assert_eq!(json["left"], left);
     assert_eq!(stage.text("edited.md").as_deref(), Some("three\n"));

@@ -56,6 +56,22 @@ fn an_undo_that_leaves_a_file_that_somebody_changed_names_it_and_fails() {
     }
 }
 
+#[test]
+fn a_copy_of_a_protected_file_goes_again() {
+    let stage = Stage::new(&[]);
+    stage.put("o.md", "one\n");
+    let protect = |name: &str| {
+        std::fs::set_permissions(stage.rig.root.join(name), Permissions::from_mode(0o444)).unwrap();
+    };
+    protect("o.md");
+    let copy = json!({ "path": "/o.md", "hash": hash("one\n"), "to": "/c.md" });
+    stage.client("cursor").tool("file.copy", copy).unwrap();
+    protect("c.md");
+    let undone = stage.stile(&[&UNDO[..], &["--yes"]].concat());
+    assert_eq!(undone.status.code(), Some(0));
+    assert_eq!((stage.text("c.md"), stage.text("o.md").as_deref()), (None, Some("one\n")));
+}
+
 /// What an undo keeps of what it removes does not push out the version that it brings back.
 #[test]
 fn an_undo_that_needs_room_brings_back_first() {

@@ -276,12 +276,18 @@ impl Change<'_> {
 
     /// Opens the file that is to be changed. Refuses a file that a change would damage.
     pub(super) fn open_for_change(&self, target: &LockedFile<'_>) -> Result<Opened, Refusal> {
+        let old = self.open_alone(target)?;
+        if old.status.is_protected() {
+            return Err(Refusal::ReadOnly { path: target.path.clone(), is_folder: false });
+        }
+        Ok(old)
+    }
+
+    /// Opens a regular file that has no other name.
+    fn open_alone(&self, target: &LockedFile<'_>) -> Result<Opened, Refusal> {
         let old = regular(os::open_in(target.handle(), target.name), target.path)?;
         if old.status.links > 1 {
             return Err(Refusal::HardLinked { path: target.path.clone() });
-        }
-        if old.status.is_protected() {
-            return Err(Refusal::ReadOnly { path: target.path.clone(), is_folder: false });
         }
         Ok(old)
     }
@@ -597,7 +603,12 @@ impl Change<'_> {
     /// Removes a file for `file.remove`.
     pub(super) fn remove(&self, path: &SpacePath, base: ContentHash) -> Result<(), Stop> {
         let target = self.lock(path)?;
-        let old = self.open_for_change(&target)?;
+        // An undo removes what a client made, although nobody may write it: the client copied a
+        // file that is protected so.
+        let old = match self.call.takes_back() {
+            Some(_) => self.open_alone(&target)?,
+            None => self.open_for_change(&target)?,
+        };
         let size = old.status.stamp.size;
         if size > self.options.limits.read_size {
             return Err(Refusal::TooLarge {

@@ -18,7 +18,7 @@ use crate::tool::{Output, Tool};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileRemove {
-    /// Which file, from the root of the space, e.g. `/notes/old.md`.
+    /// Which file.
     path: FilePath,
     /// Its `hash`.
     hash: ContentHash,

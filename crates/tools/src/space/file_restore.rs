@@ -14,17 +14,17 @@ use stile_store::space::Space;
 use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
-/// Give a file back the content that it had before one of your changes, also if you removed it.
+/// Give a file back what it had before one of your changes, also if you removed it.
 /// Refused with `stale` if the file changed since you read it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileRestore {
     /// Which file.
     path: FilePath,
-    /// The number of the change before which the file had that content, from `file.history`, or the
-    /// first 8 or more digits of the hash of that content.
+    /// The number of a change in `file.history`, for what was before it, or the first 8 or more
+    /// digits of the content's hash.
     version: String,
-    /// The file's `hash` now, from a read or a change. Leave it out if there is no such file now.
+    /// Its `hash` now; none if there is no such file.
     hash: Option<ContentHash>,
 }
 

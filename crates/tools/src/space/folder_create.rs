@@ -16,7 +16,7 @@ use crate::tool::{Output, Tool};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FolderCreate {
-    /// Which folder, from the root of the space.
+    /// Which folder.
     path: SpacePath,
 }
 

@@ -36,7 +36,7 @@ pub struct TextAppend {
     /// none.
     #[serde(default)]
     create: bool,
-    /// As in `text.read`.
+    /// As read.
     encoding: Option<String>,
 }
 

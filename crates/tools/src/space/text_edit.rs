@@ -22,7 +22,7 @@ use crate::answer::Answer;
 use crate::tool::{Output, Tool};
 
 /// Replace several texts in a file that you have read, as one change: all or none. Each `old` is
-/// any text that occurs exactly once in what the edits before it left. Returns a diff.
+/// any text that occurs exactly once in what the edits before it left.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EditText {
@@ -36,7 +36,7 @@ pub struct EditText {
     /// Only check the edits and show the diff.
     #[serde(default)]
     dry_run: bool,
-    /// As in `text.read`.
+    /// As read.
     encoding: Option<String>,
 }
 

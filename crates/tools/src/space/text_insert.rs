@@ -36,7 +36,7 @@ pub struct TextInsert {
     at: Option<Edge>,
     /// The new lines; exactly one line break will end them.
     content: String,
-    /// As in `text.read`.
+    /// As read.
     encoding: Option<String>,
 }
 

@@ -24,7 +24,7 @@ use crate::tool::{Output, Tool};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextRead {
-    /// Which file, from the root of the space, e.g. `/notes/today.md`.
+    /// Which file.
     path: FilePath,
     /// `[start, end]`, from 1, end exclusive, negative from the end: `[-20, 0]` is the last twenty.
     lines: Option<LineRange>,

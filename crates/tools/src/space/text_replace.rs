@@ -36,7 +36,7 @@ pub struct TextReplace {
     old: Option<String>,
     /// The lines that take their place; empty to delete them.
     new: String,
-    /// As in `text.read`.
+    /// As read.
     encoding: Option<String>,
 }
 
