@@ -115,7 +115,7 @@ impl RecordServer for StoredRecords {
             if out.is_over {
                 return Err(too_large());
             }
-            shown.lock().unwrap_or_else(PoisonError::into_inner).add(records);
+            shown.lock().unwrap_or_else(PoisonError::into_inner).add_all(records);
             Ok(out.text)
         }
         .boxed()

@@ -40,7 +40,7 @@ impl ShownRecords {
     }
 
     /// Adds the records that another request showed.
-    pub fn add(&mut self, other: Self) {
+    pub fn add_all(&mut self, other: Self) {
         for (stream, keys) in other.streams {
             if self.streams.len() < MAX_STREAMS || self.streams.contains_key(&stream) {
                 self.streams.entry(stream).or_default().extend(keys);
