@@ -10,7 +10,7 @@ pub mod words;
 use std::borrow::Cow;
 
 use self::words::{listed, refusal_words, shown_of_stream};
-use crate::client_name::{COMMAND_LINE, OWNER_PAGE};
+use crate::client_name::{COMMAND_LINE, OWNER_PAGE, YOU_AT_TERMINAL, YOU_ON_PAGE};
 use crate::journal::JournalLine;
 use crate::path::SpacePath;
 use crate::unseen::shown;
@@ -49,8 +49,8 @@ pub fn caller(line: &JournalLine) -> &str {
 /// Returns the name of a caller as the owner reads it. What the owner did is told as such.
 pub fn told_name(name: &str) -> Cow<'_, str> {
     match name {
-        OWNER_PAGE => "you, on your page".into(),
-        COMMAND_LINE => "you, at the terminal".into(),
+        OWNER_PAGE => YOU_ON_PAGE.into(),
+        COMMAND_LINE => YOU_AT_TERMINAL.into(),
         name => shown(name),
     }
 }

@@ -7,6 +7,7 @@ use axum::body::Body;
 use http::Response;
 use maud::{Markup, html};
 use stile_domain::audit::told_name;
+use stile_domain::client_name::EVERYBODY;
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::ChangeNumber;
 use stile_domain::history::undo_plan::UndoStep;
@@ -114,7 +115,7 @@ impl AskedUndo {
 
     /// Returns what shall be taken back, as the end of a sentence.
     fn words(&self, now: i64) -> Markup {
-        let who = self.client.as_deref().map_or("everybody".to_owned(), name_of);
+        let who = self.client.as_deref().map_or(EVERYBODY.to_owned(), name_of);
         html! {
             @match (self.call, self.since) {
                 (Some(call), _) => { "what call " (call) " changed" }
