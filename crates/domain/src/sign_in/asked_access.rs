@@ -41,12 +41,15 @@ pub enum LineOrigin {
     AllowedBefore,
     /// Nobody asked for the right. The owner may add it, and the page does not propose it.
     Offered,
+    /// The client does not have the right now, whatever it asked for once. The owner may add it,
+    /// and the page does not propose it.
+    NotNow,
 }
 
 impl AccessLine {
     /// Returns whether the page proposes the line: the owner leaves it out by a click of their own.
     pub fn is_proposed(&self) -> bool {
-        self.origin != LineOrigin::Offered
+        !matches!(self.origin, LineOrigin::Offered | LineOrigin::NotNow)
     }
 }
 

@@ -13,7 +13,7 @@ use stile_domain::client_name::EVERYBODY;
 use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::instant::Instant;
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 
 use super::frame::{ACTIVITY_PATH, CONNECT_PATH, LIVE_PATH, UNDO_PATH};
 use super::room::{Fitted, Room};
@@ -52,7 +52,7 @@ fn begin_of(day: &str, zone: i64) -> Option<Instant> {
 
 /// Returns the name of a client as a list shows it.
 fn name_of(client: &str) -> String {
-    shown_start(&told_name(client), MAX_NAME)
+    shown_ends(&told_name(client), MAX_NAME)
 }
 
 /// What the page shows.

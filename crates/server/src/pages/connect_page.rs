@@ -13,7 +13,7 @@ use stile_domain::records::identifiers::SourceName;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::shell_word::quoted;
 use stile_domain::sign_in::asked_access::{LeftRights, in_place_of, narrow, sentence};
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 use stile_store::state::{StateError, TokenKind, TokenRecord};
 
 use super::access_rows::{grants, is_own, rights_in_words};
@@ -438,7 +438,7 @@ fn rights_fields(visit: &Visit<'_>, prefix: &str, old: Option<&Replaced>) -> Mar
     let options = room.fit(&folders, MAX_FOLDERS, |known| {
         html! {
             option value=(known) selected[known == folder] {
-                @if known == "/" { "all files" } @else { (shown_start(known, 80)) }
+                @if known == "/" { "all files" } @else { (shown_ends(known, 80)) }
             }
         }
     });
@@ -496,7 +496,7 @@ fn narrowed_elsewhere(visit: &Visit<'_>, old: &Replaced) -> Markup {
     let name = old.token.client.as_deref().unwrap_or(&old.token.subject);
     html! {
         p class="notice" {
-            "The token of " bdi { (shown_start(name, 80)) } " may do nothing with files. "
+            "The token of " bdi { (shown_ends(name, 80)) } " may do nothing with files. "
             @if old.token.kind == TokenKind::Import {
                 "It imports into one stream, and cannot be narrower."
             } @else {
@@ -522,7 +522,7 @@ fn token_form(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
     html! {
         @if let Some(old) = replaced {
             p class="notice" {
-                "The new token takes the place of that of " bdi { (shown_start(name, 80)) } ", which "
+                "The new token takes the place of that of " bdi { (shown_ends(name, 80)) } ", which "
                 (old.said)
                 ". It may do the same or less, and what the old one never touches stays shut. The \
                  old one is revoked in the same step, so give the new one to the client."

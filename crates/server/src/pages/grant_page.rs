@@ -9,7 +9,7 @@ use http::Response;
 use maud::{Markup, html};
 use stile_domain::percent::encode_component;
 use stile_domain::scope::Scopes;
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 use stile_records::administration::DeclaredStream;
 
 use super::access_rows::{grants, rights_in_words};
@@ -109,7 +109,7 @@ fn stream_links(room: &mut Room, streams: &[DeclaredStream], first: usize) -> Fi
         html! {
             li {
                 a href=(address_of(stream)) {
-                    (shown_start(name, MAX_NAME)) " of " (shown_start(connection, MAX_NAME))
+                    (shown_ends(name, MAX_NAME)) " of " (shown_ends(connection, MAX_NAME))
                 }
                 span class="muted" { (stream.records) " records" }
             }

@@ -14,7 +14,7 @@ use stile_domain::history::undo_plan::UndoStep;
 use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::instant::Instant;
-use stile_domain::unseen::{shown, shown_start};
+use stile_domain::unseen::{shown, shown_ends};
 use stile_store::history::ChangeQuery;
 use tokio::runtime::Handle;
 
@@ -144,7 +144,7 @@ impl AskedUndo {
 
 /// Returns the name of a client as a sentence has it.
 fn name_of(client: &str) -> String {
-    shown_start(&told_name(client), 80)
+    shown_ends(&told_name(client), 80)
 }
 
 fn not_readable(what: &str) -> PageError {
@@ -237,7 +237,7 @@ fn steps(count: usize) -> String {
 }
 
 fn path(path: &SpacePath) -> Markup {
-    html! { code { bdi { (shown_start(path.as_str(), MAX_PATH)) } } }
+    html! { code { bdi { (shown_ends(path.as_str(), MAX_PATH)) } } }
 }
 
 fn file(of: &SpacePath) -> Markup {
@@ -317,7 +317,7 @@ fn shortfall_words(shortfall: &Shortfall<'_>, now: i64) -> Markup {
     match shortfall {
         Shortfall::Left(left) => html! { (file(&left.path)) ", which " (left.text()) },
         Shortfall::Failed(step, why) => html! {
-            (path(step.path())) ": " (shown(&shown_start(why, 300)))
+            (path(step.path())) ": " (shown(&shown_ends(why, 300)))
         },
         Shortfall::Unrecorded(gap) => html! {
             (gap.changes) " changes by " bdi { (name_of(&gap.client)) } " between "

@@ -300,6 +300,32 @@ fn owner_page_an_undo_of_everybody_leaves_what_the_owner_took_back() {
 }
 
 #[test]
+fn owner_page_files_with_long_names_are_told_apart_wherever_they_are_named() {
+    let place = Place::new();
+    let mut agent = place.agent("cursor");
+    let long = "r".repeat(240);
+    let paths = ["one", "two"].map(|end| format!("/work/{long}{end}.md"));
+    for path in &paths {
+        agent.tool("file.create", json!({ "path": path, "content": "x\n" })).unwrap();
+    }
+    let mut owner = place.signed_in_browser();
+    for (path, of) in [
+        ("/owner/undo?client=cursor&since=2026-01-01T00:00", 2),
+        ("/owner/files", 2),
+        ("/owner/files?path=/work", 2),
+        ("/owner/activity", 2),
+        ("/owner/undo?call=1", 1),
+        (&format!("/owner/file?path={}", paths[0]), 1),
+    ] {
+        let page = text_of(&owner.get(&place.at(path)));
+        for end in ["one.md", "two.md"].iter().take(of) {
+            let is_end = |text: &str| text.trim_start_matches('r').starts_with(end);
+            assert!(page.split('…').skip(1).any(is_end), "{path} {end} {page}");
+        }
+    }
+}
+
+#[test]
 fn owner_page_accesses_of_one_name_are_said_to_share_their_numbers() {
     let place = Place::new();
     for name in ["cursor", "cursor", "editor"] {
