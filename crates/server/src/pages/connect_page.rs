@@ -26,7 +26,7 @@ use super::room::Room;
 use super::signed_in::{self, Outcome, PageError, Visit};
 use super::times::{instant, moment};
 use super::token_made::{self, duration_select, in_a_row, life, made, provided};
-use crate::auth::{MintRequest, MintedToken};
+use crate::auth::{MintError, MintRequest, MintedToken};
 use crate::http::metadata::MCP_PATH;
 use crate::sign_in::record_access::OwnedRecords;
 use crate::sign_in::settings::AuthorizationServer;
@@ -134,8 +134,8 @@ pub fn make_token(server: &AuthorizationServer, request: &WebRequest) -> Respons
         let order = order(visit, replaced.as_ref())?;
         // The end of the old token was compared at this time.
         let now = UNIX_EPOCH + Duration::from_secs(visit.now.unsigned_abs());
-        let minted = server.minter().mint(&order, now);
-        let minted = minted.map_err(|error| PageError::Refused(error.to_string()))?;
+        let refused = |error: MintError| PageError::Refused(error.to_string());
+        let minted = visit.once(|| server.minter().mint(&order, now).map_err(refused))?;
         if let Some(Replaced { token, .. }) = replaced {
             match server.tokens().revoke(&token.jti, server.now()) {
                 Ok(_) | Err(StateError::UnknownToken { .. }) => {}
@@ -162,7 +162,8 @@ fn with_records(
         NO_FILES => Scopes::none(),
         _ => scopes(visit)?,
     };
-    token_made::grant(visit, records, (name_of_client(visit)?, scopes)).map(Some)
+    let order = (name_of_client(visit)?, scopes);
+    visit.once(|| token_made::grant(visit, records, order)).map(Some)
 }
 
 /// Reads the name of the client that a token is for.
@@ -179,12 +180,13 @@ pub fn make_import_token(server: &AuthorizationServer, request: &WebRequest) -> 
         visit.owner_space()?;
         visit.records().ok_or(PageError::Absent("There are no records here."))?;
         let name = |field: &str, what: &str| {
-            SourceName::parse(visit.text(field).trim())
-                .map_err(|bad| PageError::Refused(format!("The {what} has another form: {bad}.")))
+            SourceName::parse(visit.text(field).trim()).map_err(|bad| {
+                PageError::Refused(format!("“{what}” is written in another way: {bad}."))
+            })
         };
         let import = ImportClaim {
-            connection: name("connection", "connection")?,
-            stream: name("stream", "stream")?,
+            connection: name("connection", "Where the records come from")?,
+            stream: name("stream", "What they are")?,
         };
         let order = MintRequest {
             subject: visit.session.subject.clone(),
@@ -193,8 +195,9 @@ pub fn make_import_token(server: &AuthorizationServer, request: &WebRequest) -> 
             records: RecordsClaim::Import(Arc::new(import.clone())),
             life: IMPORT_LIFE,
         };
-        let minted = server.minter().mint(&order, (server.settings.clock)());
-        let minted = minted.map_err(|error| PageError::Refused(error.to_string()))?;
+        let refused = |error: MintError| PageError::Refused(error.to_string());
+        let mint = || server.minter().mint(&order, (server.settings.clock)()).map_err(refused);
+        let minted = visit.once(mint)?;
         Ok(Outcome::Page(made_for_import(visit, &import, &minted)))
     })
 }
@@ -336,6 +339,7 @@ fn import_form(visit: &Visit<'_>) -> Markup {
             }
             form class="filter" method="post" action=(MAKE_IMPORT_TOKEN_PATH) {
                 (visit.csrf_field())
+                (Visit::once_field())
                 (field("connection", "Where the records come from, as in gmail-work"))
                 (field("stream", "What they are, as in messages"))
                 div class="actions" { button { "Make the token for an import" } }
@@ -530,6 +534,7 @@ fn token_form(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
         }
         form method="post" action=(MAKE_TOKEN_PATH) data-follow[choices.is_some()] {
             (visit.csrf_field())
+            (Visit::once_field())
             @if let Some(token) = token {
                 input type="hidden" name="replaces" value=(token.jti);
             }

@@ -260,6 +260,11 @@ fn owner_grant_is_made_by_choosing_and_shows_what_the_client_will_see() {
     assert!(records["data"][0]["data"].get("amount").is_some(), "{records}");
     assert!(!records.to_string().contains("XX00"), "{records}");
 
+    // The browser sends the form again, as after a reload: no second grant is made.
+    let again = place.send(&mut owner, &page, "/owner/grant", &make);
+    assert_eq!(again.status, 409, "{}", text_of(&again));
+    assert!(text_of(&again).contains("This form was sent before"), "{}", text_of(&again));
+
     // The list of grants says the same sentence, and revokes it.
     let clients = owner.get(&place.at("/owner/clients"));
     let html = text_of(&clients);

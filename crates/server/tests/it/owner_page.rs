@@ -478,6 +478,9 @@ fn owner_page_makes_a_token_that_may_what_was_chosen() {
     let made = place.send(&mut owner, &page, "/owner/connect/token", &fields);
     let words = text_of(&made);
     let (_, rest) = words.split_once("id=\"made-token\"").unwrap();
+    // A form that is sent again, as after a reload, makes no second token.
+    let again = place.send(&mut owner, &page, "/owner/connect/token", &fields);
+    assert_eq!(again.status, 409, "{}", text_of(&again));
     let token = rest.split(['>', '<']).nth(1).unwrap();
     assert_eq!(read_file(&place, token, "/work/plan.md").0, 200);
     assert_eq!(read_file(&place, token, "/journal/day.md").0, 403);
