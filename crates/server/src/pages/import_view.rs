@@ -441,7 +441,6 @@ mod tests {
         let row = r#"{"<b>":"<script>\u202e","amount":4.5}"#.to_owned();
         let page = rows(&[row]).into_string();
         assert!(page.contains("&lt;script&gt;\\u{202e}") && !page.contains("<b>"), "{page}");
-        assert!(rows(&[]).into_string().contains("no rows"));
     }
 
     #[test]
