@@ -308,7 +308,9 @@ mod tests {
         }
         let kept = tokens.count_short_lived(KIND, unix_seconds(wall_clock())).unwrap();
         assert_eq!(kept, MAX_PENDING + 1, "and the request that the owner has opened");
+        assert!(!pending.was_decided(&handle, now));
         assert!(pending.take(&handle, now).is_some() && pending.take(&opened, now).is_some());
+        assert!(pending.was_decided(&handle, now) && pending.was_decided(&opened, now));
     }
 
     #[test]
