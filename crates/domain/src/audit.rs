@@ -10,7 +10,7 @@ pub mod words;
 use std::borrow::Cow;
 
 use self::words::{listed, refusal_words, shown_of_stream};
-use crate::client_name::{COMMAND_LINE, OWNER_PAGE};
+use crate::client_name::{COMMAND_LINE, OWNER_PAGE, YOU_AT_TERMINAL, YOU_ON_PAGE};
 use crate::journal::JournalLine;
 use crate::path::SpacePath;
 use crate::unseen::shown;
@@ -49,8 +49,8 @@ pub fn caller(line: &JournalLine) -> &str {
 /// Returns the name of a caller as the owner reads it. What the owner did is told as such.
 pub fn told_name(name: &str) -> Cow<'_, str> {
     match name {
-        OWNER_PAGE => "you, on your page".into(),
-        COMMAND_LINE => "you, at the terminal".into(),
+        OWNER_PAGE => YOU_ON_PAGE.into(),
+        COMMAND_LINE => YOU_AT_TERMINAL.into(),
         name => shown(name),
     }
 }
@@ -192,7 +192,11 @@ pub fn sentence(line: &JournalLine) -> String {
         let object = path.map(|path| format!(" {below}{path}")).unwrap_or_default();
         let called = format!("called {}", line.tool);
         let verb = deed(&line.tool).map_or(called.as_str(), |deed| deed.verb);
-        format!("{who} would have {verb}{object}{to}, but {}", reason(line))
+        let done = match path {
+            Some(_) => format!("{verb}{object}"),
+            None => without_object(&line.tool, verb),
+        };
+        format!("{who} would have {done}{to}, but {}", reason(line))
     } else {
         let object = path.map(|path| format!(" {path}")).unwrap_or_default();
         match (deed(&line.tool), line.changed_lines) {
@@ -210,6 +214,20 @@ pub fn sentence(line: &JournalLine) -> String {
     let dry = if is_only_shown { " (dry run, nothing was changed)" } else { "" };
     let text = text + dry + &call;
     shown(&text).into_owned()
+}
+
+/// Returns what a refused call would have done where its line names no path: `removed a file`.
+fn without_object(tool: &str, verb: &str) -> String {
+    let thing = match tool {
+        "file.find" | "file.list" | "file.search" | "note.find" | "note.tags" | "list" => {
+            "a folder"
+        }
+        "read" => "a file",
+        _ if tool.starts_with("folder.") => return verb.replace("the folder", "a folder"),
+        _ if ["file.", "text.", "note."].iter().any(|of| tool.starts_with(of)) => "a file",
+        _ => return verb.to_owned(),
+    };
+    format!("{verb} {thing}")
 }
 
 /// Says which records a call was shown, as the end of its sentence.
@@ -352,6 +370,21 @@ mod tests {
         stile counts 7 more reports (no_room) by cursor
         a\u{1b}[2J\u{a}b read /a.md
         ");
+    }
+
+    #[test]
+    fn a_refused_call_that_names_no_path_has_an_object() {
+        for (tool, done) in [
+            ("file.remove", "removed a file"),
+            ("file.find", "looked for names in a folder"),
+            ("folder.create", "made a folder"),
+            ("query_records", "listed records"),
+            ("odd", "called odd"),
+        ] {
+            let refused = JournalLine { outcome: "stale".to_owned(), ..line(tool, None) };
+            let start = format!("cursor would have {done}, but ");
+            assert!(sentence(&refused).starts_with(&start), "{}", sentence(&refused));
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use unicode_normalization::UnicodeNormalization as _;
+
 use crate::unseen::{is_unseen, shown};
 
 /// The client in the journal and the history where the owner's own command line was at work.
@@ -17,19 +19,38 @@ pub const DOCTOR: &str = "stile-doctor";
 /// The name of a program on stdio that gives itself none.
 pub const UNNAMED: &str = "a program on this computer";
 
+/// What pages and the command line call the owner, for [`OWNER_PAGE`].
+pub const YOU_ON_PAGE: &str = "you, on your page";
+/// What pages and the command line call the owner, for [`COMMAND_LINE`].
+pub const YOU_AT_TERMINAL: &str = "you, at the terminal";
+/// What pages and the command line call all clients together, with the owner.
+pub const EVERYBODY: &str = "everybody";
+
+/// The names that no client gets, since a person would take it for the owner, for all together, or
+/// for this program at work.
+const RESERVED: [&str; 9] = [
+    COMMAND_LINE, OWNER_PAGE, DOCTOR, UNNAMED, YOU_ON_PAGE, YOU_AT_TERMINAL, EVERYBODY, "you",
+    "the owner",
+];
+
 /// The end of a name that nobody but the client itself chose.
 const SELF_NAMED: &str = "(self-named)";
 /// The end of the name of a client that wants to bear a reserved name.
 const MARKED: &str = "(client)";
 
-/// Returns whether only this program may give a name. Case, white space and characters that are not
-/// seen count for nothing.
+/// Returns whether only this program may give a name. Case, width, white space, punctuation and
+/// characters that are not seen count for nothing.
 pub fn is_reserved(name: &str) -> bool {
-    let seen: String = name.chars().filter(|c| c.is_whitespace() || !is_unseen(*c)).collect();
-    let folded = seen.to_lowercase();
-    let folded = folded.split_whitespace().collect::<Vec<_>>().join(" ");
-    let is_own = [COMMAND_LINE, OWNER_PAGE, DOCTOR, UNNAMED].contains(&folded.as_str());
-    is_own || folded.ends_with(SELF_NAMED)
+    let seen = name.chars().filter(|c| c.is_whitespace() || !is_unseen(*c));
+    let folded: String = seen.nfkc().flat_map(char::to_lowercase).collect();
+    let letters = letters(&folded);
+    let is_own = RESERVED.iter().any(|own| self::letters(own).eq(letters.clone()));
+    is_own || folded.trim_end().ends_with(SELF_NAMED)
+}
+
+/// Returns the letters and digits of a name.
+fn letters(name: &str) -> impl Iterator<Item = char> + Clone + '_ {
+    name.chars().filter(|character| character.is_alphanumeric())
 }
 
 /// Returns the name of a client that gives itself a name, marked if the name is reserved.
@@ -154,14 +175,28 @@ mod tests {
     #[test]
     fn no_writing_of_a_name_of_this_program_is_free() {
         for name in [
-            "command line", " Command\u{200b}  LINE\n", "command\u{a0}line", "STILE-doctor",
-            "owner's page", "A program on this computer", "cursor (Self-Named) ",
+            "command line",
+            " Command\u{200b}  LINE\n",
+            "command\u{a0}line",
+            "STILE-doctor",
+            "owner's page",
+            "A program on this computer",
+            "cursor (Self-Named) ",
             "\u{202e}stile-doctor",
+            "owner\u{2019}s page",
+            "you",
+            "You, on your page",
+            "YOU ,on your page",
+            "\u{ff39}ou, at the\u{2003}terminal",
+            " you\u{200b}, at the terminal.",
+            "Everybody",
+            "\u{ff45}verybody",
+            "the owner",
         ] {
             assert!(is_reserved(name), "{name:?}");
             assert!(!is_reserved(&unreserved(name)), "{name:?}");
         }
-        for name in ["cursor", "my command line", "stile", "self-named", "doctor", ""] {
+        for name in ["cursor", "my command line", "stile", "self-named", "doctor", "youtube", ""] {
             assert!(!is_reserved(name), "{name:?}");
             assert_eq!(unreserved(name), name);
         }

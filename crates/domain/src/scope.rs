@@ -416,6 +416,16 @@ impl Scopes {
         self.0.iter().any(|scope| scope.verb.includes(verb) && !self.deny(&scope.path))
     }
 
+    /// Returns the scopes without the rights that lie wholly below a denial, which give nothing.
+    #[must_use]
+    pub fn without_denied(&self) -> Self {
+        let denials: Vec<&Scope> =
+            self.iter().filter(|scope| **scope == Scope::denied(&scope.path)).collect();
+        let is_denied =
+            |scope: &Scope| denials.iter().any(|denial| denial.path.covers(&scope.path));
+        self.iter().filter(|scope| scope.verb == Verb::Deny || !is_denied(scope)).cloned().collect()
+    }
+
     /// Returns the scopes in the order of the claim.
     pub fn iter(&self) -> impl Iterator<Item = &Scope> {
         self.0.iter()

@@ -54,6 +54,20 @@ pub fn shown_start(text: &str, max_chars: usize) -> String {
     shown(text.get(..end).unwrap_or(text)).into_owned()
 }
 
+/// Returns a text of at most `max_chars` characters as [`shown`] shows them. The middle of a
+/// longer text becomes an ellipsis, so that its end stays, where paths and names differ:
+/// `/notes/…/one.md`.
+pub fn shown_ends(text: &str, max_chars: usize) -> String {
+    let count = text.chars().count();
+    if count <= max_chars {
+        return shown(text).into_owned();
+    }
+    let kept = max_chars.saturating_sub(1);
+    let start: String = text.chars().take(kept / 2).collect();
+    let end: String = text.chars().skip(count - (kept - kept / 2)).collect();
+    format!("{}…{}", shown(&start), shown(&end))
+}
+
 /// Returns whether a character lies in the blocks of symbols and pictures.
 fn is_pictograph(character: char) -> bool {
     let symbols = ['\u{2190}'..='\u{27ff}', '\u{2900}'..='\u{2bff}', '\u{1f000}'..='\u{1faff}'];
@@ -80,6 +94,14 @@ mod tests {
             assert_eq!(shown(text), expected, "{text:?}");
         }
         assert_eq!(shown_start("a\u{202e}bc", 3), "a\\u{202e}b");
+        for (text, expected) in [
+            ("/abcdefg", "/abcdefg"),
+            ("/abcdefgh", "/ab…efgh"),
+            ("\u{202e}23456789", "\\u{202e}23…6789"),
+        ] {
+            assert_eq!(shown_ends(text, 8), expected);
+        }
+        assert_eq!((shown_ends("ab", 1), shown_ends("ab", 0)), ("…".to_owned(), "…".to_owned()));
         assert_eq!(shown_lines("a\u{202e}\nb\u{1b}"), "a\\u{202e}\nb\\u{1b}");
     }
 

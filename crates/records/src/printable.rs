@@ -1,9 +1,10 @@
 //! Names from outside, made fit for one line of a terminal or of an error message.
 
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 
-/// Returns the first 64 characters of a name, with those that nobody sees written out.
+/// Returns at most 64 characters of a name, its start and end, with those that nobody sees written
+/// out.
 pub(crate) fn printable(name: &str) -> String {
     const MAX_CHARS: usize = 64;
-    shown_start(name, MAX_CHARS)
+    shown_ends(name, MAX_CHARS)
 }

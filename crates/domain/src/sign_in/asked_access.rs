@@ -41,12 +41,15 @@ pub enum LineOrigin {
     AllowedBefore,
     /// Nobody asked for the right. The owner may add it, and the page does not propose it.
     Offered,
+    /// The client does not have the right now, whatever it asked for once. The owner may add it,
+    /// and the page does not propose it.
+    NotNow,
 }
 
 impl AccessLine {
     /// Returns whether the page proposes the line: the owner leaves it out by a click of their own.
     pub fn is_proposed(&self) -> bool {
-        self.origin != LineOrigin::Offered
+        !matches!(self.origin, LineOrigin::Offered | LineOrigin::NotNow)
     }
 }
 
@@ -264,6 +267,7 @@ pub fn rights(scopes: &Scopes, records: &RecordsClaim) -> Vec<String> {
 /// [`rights`] has all of it, this the beginning of long lists.
 pub fn summary(scopes: &Scopes, records: &RecordsClaim) -> String {
     const NAMED: usize = 2;
+    let scopes = scopes.without_denied();
     let places = |verb: Verb| {
         let of_verb = || scopes.iter().filter(move |scope| scope.verb() == verb);
         let mut places: Vec<String> = of_verb().take(NAMED).map(place).collect();
@@ -292,9 +296,12 @@ pub fn summary(scopes: &Scopes, records: &RecordsClaim) -> String {
 /// Returns the place of a scope in one or two words.
 fn place(scope: &Scope) -> String {
     let raw = scope.to_raw();
-    match raw.split_once(':').map_or("/", |(_, place)| place) {
-        "/" => "all files".to_owned(),
-        place => shown(place.trim_end_matches('/')).into_owned(),
+    let place = raw.split_once(':').map_or("/", |(_, place)| place);
+    match place.strip_suffix("/*") {
+        _ if place == "/" => "all files".to_owned(),
+        Some("") => "what is directly in the top folder".to_owned(),
+        Some(folder) => format!("what is directly in {}", shown(folder)),
+        None => shown(place.trim_end_matches('/')).into_owned(),
     }
 }
 
@@ -333,8 +340,15 @@ mod tests {
         );
         assert_eq!(
             of("read:/a read:/b/* read:/c read:/d", RecordsClaim::None),
-            "may read /a, /b/* and 2 more"
+            "may read /a, what is directly in /b and 2 more"
         );
+        // A right below what is denied gives nothing, so it is not said.
+        assert_eq!(
+            of("read:/ write:/* write:/a/ write:/c/ deny:/a", RecordsClaim::None),
+            "may change what is directly in the top folder and /c and read all files, but never \
+             touch /a"
+        );
+        assert_eq!(of("write:/a/ deny:/a", RecordsClaim::None), "may see nothing");
         assert_eq!(of("", RecordsClaim::None), "may see nothing");
     }
 

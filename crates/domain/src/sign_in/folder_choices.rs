@@ -96,7 +96,7 @@ impl FolderChoices {
                 left.push(scope);
             }
         }
-        left.into_iter().collect()
+        left.into_iter().collect::<Scopes>().without_denied()
     }
 
     /// Returns what is left of a scope if it no longer changes a folder. It reads as before.
@@ -178,6 +178,9 @@ mod tests {
         ] {
             assert_eq!(applied(approved, "read:/ write:/ deny:/c", &[chosen]), left, "{approved}");
         }
+        // Where a folder is shut and another one only read, nothing is said of what is shut.
+        let both = [("/a", Nothing), ("/b", Read)];
+        assert_eq!(applied("write:/", "write:/", &both), "read:/ write:/* write:/c/ deny:/a");
         // What nobody offered is not opened.
         assert_eq!(applied("read:/a/", "read:/a/", &[("/b", Change), ("/c", Read)]), "read:/a/");
     }

@@ -1,7 +1,7 @@
 //! What an import found and did, in sentences. The command line and the owner's page add what to do
 //! about it, each in its own terms.
 
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 use stile_import::importer::ImportTarget;
 use stile_import::report::{BadRow, ImportReport, MisfitValues};
 
@@ -89,7 +89,7 @@ fn misfit((name, found): (&String, &MisfitValues)) -> String {
     format!(
         "{count}{values} of `{}` {are} not {declared}, as the stream declares it, such as \
          \"{example}\" in {file}:{line}. Sums and ranges leave such values out",
-        shown_start(name, NAME_CHARS)
+        shown_ends(name, NAME_CHARS)
     )
 }
 
@@ -107,7 +107,7 @@ pub fn undeclared(target: &ImportTarget, report: &ImportReport) -> Option<String
 
 fn list(names: &mut dyn Iterator<Item = &String>) -> String {
     let names: Vec<String> =
-        names.map(|name| format!("`{}`", shown_start(name, NAME_CHARS))).collect();
+        names.map(|name| format!("`{}`", shown_ends(name, NAME_CHARS))).collect();
     names.join(", ")
 }
 

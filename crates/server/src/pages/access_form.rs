@@ -10,7 +10,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::scope::{Scope, Verb};
 use stile_domain::sign_in::asked_access::{AccessLine, LineOrigin, narrow, sentence};
 use stile_domain::sign_in::folder_choices::FolderChoice;
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 
 use super::room::Room;
 use crate::sign_in::parameters::FormParameters;
@@ -138,7 +138,7 @@ fn tree_row(number: usize, folder: &TreeFolder) -> Markup {
     ];
     let (words, class) = folder.opened.words();
     let id = format!("tree-{number}");
-    let shown = shown_start(folder.path.as_str(), 80);
+    let shown = shown_ends(folder.path.as_str(), 80);
     html! {
         label for=(id) { bdi { (shown) "/" } }
         span id={ "opens-" (number) } data-follows { span class=(class) { (words) } }
@@ -178,11 +178,12 @@ fn choice(
         LineOrigin::Asked => None,
         LineOrigin::AllowedBefore => Some("as before"),
         LineOrigin::Offered => Some("it did not ask for this; tick it if you want it"),
+        LineOrigin::NotNow => Some("it may not do this now; tick it if you want it"),
     };
     let options = Room::of(FOLDER_BYTES).fit(folders, folders.len(), |folder| {
         html! {
             option value=(folder) selected[is_chosen(&folder_field(scope), folder)] {
-                "only in " (shown_start(folder, 80))
+                "only in " (shown_ends(folder, 80))
             }
         }
     });

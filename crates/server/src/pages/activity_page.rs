@@ -9,10 +9,11 @@ use axum::body::Body;
 use http::Response;
 use maud::{Markup, html};
 use stile_domain::audit::{AuditFilter, told_name};
+use stile_domain::client_name::EVERYBODY;
 use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::instant::Instant;
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 
 use super::frame::{ACTIVITY_PATH, CONNECT_PATH, LIVE_PATH, UNDO_PATH};
 use super::room::{Fitted, Room};
@@ -51,7 +52,7 @@ fn begin_of(day: &str, zone: i64) -> Option<Instant> {
 
 /// Returns the name of a client as a list shows it.
 fn name_of(client: &str) -> String {
-    shown_start(&told_name(client), MAX_NAME)
+    shown_ends(&told_name(client), MAX_NAME)
 }
 
 /// What the page shows.
@@ -330,7 +331,7 @@ impl ActivityView {
                     p class="links" {
                         a href=(day) {
                             "Plan to take back what "
-                            @if client.is_empty() { "everybody" } @else { (name_of(client)) }
+                            @if client.is_empty() { (EVERYBODY) } @else { (name_of(client)) }
                             " changed on " (shown_day(&self.day))
                         }
                     }
@@ -339,7 +340,7 @@ impl ActivityView {
                     div {
                         label for="undo-client" { "Changes of" }
                         select id="undo-client" name="client" {
-                            option value="" { "everybody" }
+                            option value="" { (EVERYBODY) }
                             (self.names(client))
                         }
                     }

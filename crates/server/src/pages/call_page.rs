@@ -5,7 +5,7 @@ use http::Response;
 use maud::{Markup, html};
 use stile_domain::history::past_change::{ChangeNumber, PastChange};
 use stile_domain::percent::encode_component;
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 use stile_store::history::ChangeQuery;
 use tokio::runtime::Handle;
 
@@ -142,13 +142,13 @@ fn sentence(change: &PastChange) -> Markup {
     let path = change.to.as_ref().unwrap_or(&change.path).as_str();
     let file = html! {
         a href={ (FILE_PATH) "?path=" (encode_component(path)) } {
-            bdi { (shown_start(path, MAX_PATH)) }
+            bdi { (shown_ends(path, MAX_PATH)) }
         }
     };
     let of_folder = if change.kind.is_of_folder() { "folder " } else { "" };
     html! {
         @match &change.to {
-            Some(_) => { "moved " (of_folder) bdi { (shown_start(change.path.as_str(), MAX_PATH)) } " to " (file) }
+            Some(_) => { "moved " (of_folder) bdi { (shown_ends(change.path.as_str(), MAX_PATH)) } " to " (file) }
             None => { (change.kind.verb()) " " (of_folder) (file) }
         }
     }

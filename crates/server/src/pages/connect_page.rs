@@ -13,7 +13,7 @@ use stile_domain::records::identifiers::SourceName;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_domain::shell_word::quoted;
 use stile_domain::sign_in::asked_access::{LeftRights, in_place_of, narrow, sentence};
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 use stile_store::state::{StateError, TokenKind, TokenRecord};
 
 use super::access_rows::{grants, is_own, rights_in_words};
@@ -26,7 +26,7 @@ use super::room::Room;
 use super::signed_in::{self, Outcome, PageError, Visit};
 use super::times::{instant, moment};
 use super::token_made::{self, duration_select, in_a_row, life, made, provided};
-use crate::auth::{MintRequest, MintedToken};
+use crate::auth::{MintError, MintRequest, MintedToken};
 use crate::http::metadata::MCP_PATH;
 use crate::sign_in::record_access::OwnedRecords;
 use crate::sign_in::settings::AuthorizationServer;
@@ -134,8 +134,8 @@ pub fn make_token(server: &AuthorizationServer, request: &WebRequest) -> Respons
         let order = order(visit, replaced.as_ref())?;
         // The end of the old token was compared at this time.
         let now = UNIX_EPOCH + Duration::from_secs(visit.now.unsigned_abs());
-        let minted = server.minter().mint(&order, now);
-        let minted = minted.map_err(|error| PageError::Refused(error.to_string()))?;
+        let refused = |error: MintError| PageError::Refused(error.to_string());
+        let minted = visit.once(|| server.minter().mint(&order, now).map_err(refused))?;
         if let Some(Replaced { token, .. }) = replaced {
             match server.tokens().revoke(&token.jti, server.now()) {
                 Ok(_) | Err(StateError::UnknownToken { .. }) => {}
@@ -162,7 +162,8 @@ fn with_records(
         NO_FILES => Scopes::none(),
         _ => scopes(visit)?,
     };
-    token_made::grant(visit, records, (name_of_client(visit)?, scopes)).map(Some)
+    let order = (name_of_client(visit)?, scopes);
+    visit.once(|| token_made::grant(visit, records, order)).map(Some)
 }
 
 /// Reads the name of the client that a token is for.
@@ -179,12 +180,13 @@ pub fn make_import_token(server: &AuthorizationServer, request: &WebRequest) -> 
         visit.owner_space()?;
         visit.records().ok_or(PageError::Absent("There are no records here."))?;
         let name = |field: &str, what: &str| {
-            SourceName::parse(visit.text(field).trim())
-                .map_err(|bad| PageError::Refused(format!("The {what} has another form: {bad}.")))
+            SourceName::parse(visit.text(field).trim()).map_err(|bad| {
+                PageError::Refused(format!("“{what}” is written in another way: {bad}."))
+            })
         };
         let import = ImportClaim {
-            connection: name("connection", "connection")?,
-            stream: name("stream", "stream")?,
+            connection: name("connection", "Where the records come from")?,
+            stream: name("stream", "What they are")?,
         };
         let order = MintRequest {
             subject: visit.session.subject.clone(),
@@ -193,8 +195,9 @@ pub fn make_import_token(server: &AuthorizationServer, request: &WebRequest) -> 
             records: RecordsClaim::Import(Arc::new(import.clone())),
             life: IMPORT_LIFE,
         };
-        let minted = server.minter().mint(&order, (server.settings.clock)());
-        let minted = minted.map_err(|error| PageError::Refused(error.to_string()))?;
+        let refused = |error: MintError| PageError::Refused(error.to_string());
+        let mint = || server.minter().mint(&order, (server.settings.clock)()).map_err(refused);
+        let minted = visit.once(mint)?;
         Ok(Outcome::Page(made_for_import(visit, &import, &minted)))
     })
 }
@@ -336,6 +339,7 @@ fn import_form(visit: &Visit<'_>) -> Markup {
             }
             form class="filter" method="post" action=(MAKE_IMPORT_TOKEN_PATH) {
                 (visit.csrf_field())
+                (Visit::once_field())
                 (field("connection", "Where the records come from, as in gmail-work"))
                 (field("stream", "What they are, as in messages"))
                 div class="actions" { button { "Make the token for an import" } }
@@ -438,7 +442,7 @@ fn rights_fields(visit: &Visit<'_>, prefix: &str, old: Option<&Replaced>) -> Mar
     let options = room.fit(&folders, MAX_FOLDERS, |known| {
         html! {
             option value=(known) selected[known == folder] {
-                @if known == "/" { "all files" } @else { (shown_start(known, 80)) }
+                @if known == "/" { "all files" } @else { (shown_ends(known, 80)) }
             }
         }
     });
@@ -496,7 +500,7 @@ fn narrowed_elsewhere(visit: &Visit<'_>, old: &Replaced) -> Markup {
     let name = old.token.client.as_deref().unwrap_or(&old.token.subject);
     html! {
         p class="notice" {
-            "The token of " bdi { (shown_start(name, 80)) } " may do nothing with files. "
+            "The token of " bdi { (shown_ends(name, 80)) } " may do nothing with files. "
             @if old.token.kind == TokenKind::Import {
                 "It imports into one stream, and cannot be narrower."
             } @else {
@@ -522,7 +526,7 @@ fn token_form(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
     html! {
         @if let Some(old) = replaced {
             p class="notice" {
-                "The new token takes the place of that of " bdi { (shown_start(name, 80)) } ", which "
+                "The new token takes the place of that of " bdi { (shown_ends(name, 80)) } ", which "
                 (old.said)
                 ". It may do the same or less, and what the old one never touches stays shut. The \
                  old one is revoked in the same step, so give the new one to the client."
@@ -530,6 +534,7 @@ fn token_form(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
         }
         form method="post" action=(MAKE_TOKEN_PATH) data-follow[choices.is_some()] {
             (visit.csrf_field())
+            (Visit::once_field())
             @if let Some(token) = token {
                 input type="hidden" name="replaces" value=(token.jti);
             }

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use stile_domain::scope::Scope;
 use stile_domain::sign_in::asked_access::sentence;
 use stile_domain::sign_in::redirect_uri::{RedirectKind, RedirectUri};
-use stile_domain::unseen::{shown, shown_start};
+use stile_domain::unseen::{shown, shown_ends, shown_start};
 
 use super::access_form::AccessForm;
 use super::frame::PageFrame;
@@ -78,7 +78,7 @@ impl ConsentView<'_> {
             p {
                 "It would reach "
                 @match &self.folder {
-                    Some(folder) => { "the folder " strong { bdi { (shown_start(folder, 80)) } } }
+                    Some(folder) => { "the folder " strong { bdi { (shown_ends(folder, 80)) } } }
                     None => { "your folder" }
                 }
                 " on the server " strong { (self.server) } "."

@@ -159,7 +159,7 @@ fn choices<'a>(visit: &'a Visit<'_>, record: &AuthorizationRecord) -> AccessChoi
     for verb in [Verb::Read, Verb::Write] {
         let scope = Scope::everything(verb);
         if !lines.iter().any(|line| line.scope == scope) {
-            lines.push(AccessLine { scope, origin: LineOrigin::Offered });
+            lines.push(AccessLine { scope, origin: LineOrigin::NotNow });
         }
     }
     AccessChoices {

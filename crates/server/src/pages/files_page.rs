@@ -15,7 +15,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::instant::Instant;
 use stile_domain::tool_name::Spelling;
-use stile_domain::unseen::{shown, shown_start};
+use stile_domain::unseen::{shown, shown_ends};
 use stile_store::history::ChangeQuery;
 use tokio::runtime::Handle;
 
@@ -206,10 +206,10 @@ fn way(path: &SpacePath) -> Markup {
     for (at, (folder, name)) in parts.iter().enumerate().rev() {
         let part = html! {
             " / "
-            @if at + 1 == last { span aria-current="page" { bdi { (shown_start(name, 80)) } } }
+            @if at + 1 == last { span aria-current="page" { bdi { (shown_ends(name, 80)) } } }
             @else {
                 a href={ (FILES_PATH) "?path=" (encode_component(folder.as_str())) } {
-                    bdi { (shown_start(name, 80)) }
+                    bdi { (shown_ends(name, 80)) }
                 }
             }
         };
@@ -285,7 +285,7 @@ fn odd_names(names: &[String], mut room: Room) -> Option<Markup> {
         return None;
     }
     let shown = room.fit(names, MAX_ODD, |name| {
-        html! { li { code { bdi { (shown_start(name, MAX_PATH)) } } } }
+        html! { li { code { bdi { (shown_ends(name, MAX_PATH)) } } } }
     });
     Some(html! {
         section class="warning" aria-labelledby="odd" {
@@ -304,7 +304,7 @@ fn odd_names(names: &[String], mut room: Room) -> Option<Markup> {
 
 /// Returns who made a change, as a sentence begins.
 pub(super) fn author(author: &Author) -> String {
-    shown_start(&told_name(author.name()), 80)
+    shown_ends(&told_name(author.name()), 80)
 }
 
 fn recent_change(visit: &Visit<'_>, change: &PastChange) -> Markup {
@@ -315,7 +315,7 @@ fn recent_change(visit: &Visit<'_>, change: &PastChange) -> Markup {
             span class="said" {
                 bdi { (author(&change.author)) } " " (change.kind.verb()) " "
                 a href={ (FILE_PATH) "?path=" (encode_component(path)) } {
-                    bdi { (shown_start(path, MAX_PATH)) }
+                    bdi { (shown_ends(path, MAX_PATH)) }
                 }
             }
             span class="time" { (when(visit.now, micros / 1_000_000)) }
@@ -337,9 +337,9 @@ fn entry_row(visit: &Visit<'_>, entry: &Value) -> Markup {
         li class=(kind) {
             @match target {
                 Some(target) => a href={ (target) "?path=" (encode_component(path)) } {
-                    bdi { (shown_start(name, MAX_PATH)) @if kind == "directory" { "/" } }
+                    bdi { (shown_ends(name, MAX_PATH)) @if kind == "directory" { "/" } }
                 },
-                None => span { bdi { (shown_start(name, MAX_PATH)) } " (" (kind) ")" },
+                None => span { bdi { (shown_ends(name, MAX_PATH)) } " (" (kind) ")" },
             }
             span class="muted" {
                 @if let Some(bytes) = entry["size_bytes"].as_u64() { (size(bytes)) }
@@ -354,6 +354,9 @@ fn entry_row(visit: &Visit<'_>, entry: &Value) -> Markup {
 
 /// Returns a number of bytes for a person: `12 KB`.
 pub(super) fn size(bytes: u64) -> String {
+    if bytes == 1 {
+        return "1 byte".to_owned();
+    }
     let units = ["bytes", "KB", "MB", "GB", "TB"];
     let (mut count, mut unit) = (bytes, 0);
     while count >= 10_000 && unit + 1 < units.len() {
@@ -382,7 +385,7 @@ impl FileView<'_> {
             Room::of(CHANGE_BYTES).fit(rest, CHANGES_OF_PAGE, |change| self.change(change));
         let here = format!("{FILE_PATH}?path={}", encode_component(self.path.as_str()));
         html! {
-            h1 { bdi { (shown_start(name, 80)) } }
+            h1 { bdi { (shown_ends(name, 80)) } }
             (way(self.path))
             @if self.done { p class="notice" role="status" { (RESTORED.1) } }
             h2 { "What changed it" }
@@ -409,7 +412,7 @@ impl FileView<'_> {
                     bdi { (author(&change.author)) } " "
                     @match &change.to {
                         Some(to) => {
-                            "moved it to " code { (shown_start(to.as_str(), MAX_PATH)) }
+                            "moved it to " code { (shown_ends(to.as_str(), MAX_PATH)) }
                         }
                         None => { (change.kind.verb()) " it" }
                     }

@@ -9,7 +9,7 @@ use http::Response;
 use maud::{Markup, html};
 use stile_domain::percent::encode_component;
 use stile_domain::scope::Scopes;
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 use stile_records::administration::DeclaredStream;
 
 use super::access_rows::{grants, rights_in_words};
@@ -65,7 +65,8 @@ pub fn make(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
         if client.is_empty() {
             return Err(PageError::Refused("A grant needs the name of its client.".to_owned()));
         }
-        let (order, minted) = token_made::grant(visit, &records, (client, Scopes::none()))?;
+        let make = || token_made::grant(visit, &records, (client, Scopes::none()));
+        let (order, minted) = visit.once(make)?;
         let said = rights_in_words(&order.scopes, &order.records, &grants(visit)?);
         Ok(Outcome::Page(made(visit, &order, &minted, &said)))
     })
@@ -109,7 +110,7 @@ fn stream_links(room: &mut Room, streams: &[DeclaredStream], first: usize) -> Fi
         html! {
             li {
                 a href=(address_of(stream)) {
-                    (shown_start(name, MAX_NAME)) " of " (shown_start(connection, MAX_NAME))
+                    (shown_ends(name, MAX_NAME)) " of " (shown_ends(connection, MAX_NAME))
                 }
                 span class="muted" { (stream.records) " records" }
             }
@@ -131,6 +132,7 @@ fn markup(visit: &Visit<'_>, choices: &RecordChoices<'_>, form: &FormParameters)
         p { "Choose what a client sees of your records. It sees nothing else." }
         form method="post" action=(GRANT_PATH) data-follow {
             (visit.csrf_field())
+            (Visit::once_field())
             section class="card" aria-labelledby="records" {
                 h2 id="records" { "It may:" }
                 (choices.form(Some(form)).markup(CHOICE_BYTES))

@@ -5,7 +5,7 @@ use stile_domain::audit::words::listed;
 use stile_domain::records::grant::StreamGrant;
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 
 use super::times::exact;
 
@@ -43,7 +43,7 @@ pub fn seen_sentence<'a>(
         "may see "
         @if fields.is_empty() { "no field" } @else { (fields.join(", ")) }
         @if more > 0 { " and " (more) " more fields" }
-        " of " (shown_start(stream, MAX_NAME)) " from "
+        " of " (shown_ends(stream, MAX_NAME)) " from "
         @if others > 0 { (connections.join(", ")) " and " (others) " more connections" }
         @else { (listed(&connections)) }
         @if let Some(since) = since { ", since " (exact(since)) }
@@ -53,7 +53,7 @@ pub fn seen_sentence<'a>(
 
 /// Returns the first names, and how many others there are.
 fn named<'a>(names: impl Iterator<Item = &'a str>, most: usize) -> (Vec<String>, usize) {
-    let mut names: Vec<String> = names.map(|name| shown_start(name, MAX_NAME)).collect();
+    let mut names: Vec<String> = names.map(|name| shown_ends(name, MAX_NAME)).collect();
     let more = names.len().saturating_sub(most);
     names.truncate(most);
     (names, more)

@@ -145,11 +145,11 @@ fn chosen(visit: &Visit<'_>, upload: &Upload) -> ChosenOrder {
 /// Returns the order that was chosen, or why there is none.
 fn order(chosen: &ChosenOrder) -> Result<ImportOrder, String> {
     let name = |text: &str, what: &str| {
-        SourceName::parse(text).map_err(|bad| format!("The {what} has another form: {bad}."))
+        SourceName::parse(text).map_err(|bad| format!("“{what}” is written in another way: {bad}."))
     };
     let target = ImportTarget {
-        connection: name(&chosen.connection, "connection")?,
-        stream: name(&chosen.stream, "stream")?,
+        connection: name(&chosen.connection, "Where the rows come from")?,
+        stream: name(&chosen.stream, "What they are")?,
     };
     let spelling = TableSpelling {
         decimal: match chosen.decimal.as_str() {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 
 use super::room::Room;
 use super::times::{Required, time_input};
@@ -141,8 +141,8 @@ impl RecordForm {
         let options = room.fit(&self.more, MAX_MORE, |more| {
             html! {
                 option value=(more.value) {
-                    (shown_start(&more.stream, MAX_NAME)) " of "
-                    (shown_start(&more.connection, MAX_NAME)) ", " (records(more.records))
+                    (shown_ends(&more.stream, MAX_NAME)) " of "
+                    (shown_ends(&more.connection, MAX_NAME)) ", " (records(more.records))
                 }
             }
         });
@@ -172,7 +172,7 @@ fn records(count: u64) -> String {
 impl StreamForm {
     fn markup(&self, room: &mut Room, samples: &mut Room) -> Markup {
         let (index, id) = (self.index, stream_field(self.index));
-        let name = shown_start(&self.name, MAX_NAME);
+        let name = shown_ends(&self.name, MAX_NAME);
         if self.fields.is_empty() {
             return html! {
                 p class="stream" id={ "stream-of-" (index) } {
@@ -201,7 +201,7 @@ impl StreamForm {
 
     /// Returns how many records there are, and where they are from: `1204 records from gmail`.
     fn held(&self) -> String {
-        let mut names = self.connections.iter().map(|(name, _)| shown_start(name, MAX_NAME));
+        let mut names = self.connections.iter().map(|(name, _)| shown_ends(name, MAX_NAME));
         let from = match self.connections.len() {
             1 => names.next().unwrap_or_default(),
             several => format!("{several} places"),
@@ -217,7 +217,7 @@ impl StreamForm {
                 li {
                     label class="choice" for=(id) {
                         input type="checkbox" id=(id) name=(id) value="on" checked[*is_ticked];
-                        span { "from " bdi { (shown_start(name, MAX_NAME)) } }
+                        span { "from " bdi { (shown_ends(name, MAX_NAME)) } }
                     }
                 }
             }
@@ -241,7 +241,7 @@ impl StreamForm {
                                 checked[field.is_ticked];
                         }
                         span {
-                            bdi { (shown_start(&field.name, MAX_NAME)) } " "
+                            bdi { (shown_ends(&field.name, MAX_NAME)) } " "
                             span class="muted" {
                                 (field.kind)
                                 @if field.is_required { ", in every record" }
@@ -271,7 +271,7 @@ impl StreamForm {
                         div { (time_input(&since, "Only since, optional", &self.since, Required::No)) }
                         div { (time_input(&until, "Only before, optional", &self.until, Required::No)) }
                     }
-                    p class="muted narrower" { "By the field " (shown_start(field, MAX_NAME)) "." }
+                    p class="muted narrower" { "By the field " (shown_ends(field, MAX_NAME)) "." }
                 }
                 None => p class="muted narrower" {
                     "No field of it is declared to have the time, so a time cannot be chosen."

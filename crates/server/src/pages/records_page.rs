@@ -4,7 +4,7 @@
 use axum::body::Body;
 use http::Response;
 use maud::{Markup, html};
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 use stile_records::administration::DeclaredStream;
 
 use super::frame::{GRANT_PATH, IMPORT_PATH, RECORDS_PATH};
@@ -52,7 +52,7 @@ fn markup(visit: &Visit<'_>, streams: &[DeclaredStream]) -> Markup {
                 @if streams.len() == 1 { " in one stream." }
                 @else { " in " (streams.len()) " streams." }
             }
-            div class="table" role="region" aria-label="Streams" tabindex="0" {
+            div class="table streams" role="region" aria-label="Streams" tabindex="0" {
                 table {
                     thead {
                         tr {
@@ -77,11 +77,11 @@ fn markup(visit: &Visit<'_>, streams: &[DeclaredStream]) -> Markup {
 }
 
 fn row(visit: &Visit<'_>, stream: &DeclaredStream) -> Markup {
-    let name = shown_start(stream.stream.as_str(), MAX_NAME);
+    let name = shown_ends(stream.stream.as_str(), MAX_NAME);
     html! {
         tr {
             td { strong { bdi { (name) } } }
-            td { bdi { (shown_start(stream.connection.as_str(), MAX_NAME)) } }
+            td { bdi { (shown_ends(stream.connection.as_str(), MAX_NAME)) } }
             td class="number" { (stream.records) }
             td {
                 @match stream.latest {

@@ -231,7 +231,7 @@ fn address_of(request: &WebRequest) -> IpAddr {
 }
 
 /// Returns an error as a sentence.
-pub(super) fn sentence(error: &impl std::fmt::Display) -> String {
+pub(crate) fn sentence(error: &impl std::fmt::Display) -> String {
     sentence_start(&error.to_string()) + "."
 }
 

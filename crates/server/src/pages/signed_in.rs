@@ -14,6 +14,7 @@ use crate::owned_space::OwnedSpace;
 use crate::people::Person;
 use crate::sign_in::parameters::FormParameters;
 use crate::sign_in::record_access::OwnedRecords;
+use crate::sign_in::secret::RandomSecret;
 use crate::sign_in::settings::{AuthorizationServer, Owners};
 use crate::sign_in::web_request::WebRequest;
 
@@ -21,6 +22,11 @@ use crate::sign_in::web_request::WebRequest;
 const ZONE_COOKIE: &str = "stile-zone";
 /// The most minutes that a zone is ahead of UTC or behind it.
 const MAX_ZONE_MINUTES: i64 = 14 * 60;
+
+/// The field with the number of a form that makes something once.
+const ONCE_FIELD: &str = "once";
+const USED: &str = "This form was sent before, and what it makes was made then. Nothing was made \
+                    now. Open the page anew to make another one.";
 
 /// Why a page cannot be shown or changed.
 #[derive(Debug)]
@@ -102,6 +108,32 @@ impl<'a> Visit<'a> {
     /// Returns the field that proves that a form is from this page.
     pub(super) fn csrf_field(&self) -> Markup {
         super::frame::csrf_field(&self.session.csrf_token())
+    }
+
+    /// Returns the field with the number of a form that makes something once.
+    pub(super) fn once_field() -> Markup {
+        let number = RandomSecret::draw();
+        html! {
+            @if let Ok(number) = &number {
+                input type="hidden" name=(ONCE_FIELD) value=(number.reveal());
+            }
+        }
+    }
+
+    /// Makes what a form asks for, unless the form made it before. A form whose work fails can be
+    /// sent again.
+    pub(super) fn once<T>(
+        &self,
+        make: impl FnOnce() -> Result<T, PageError>,
+    ) -> Result<T, PageError> {
+        let (used, number) = (&self.server.used_forms, self.text(ONCE_FIELD));
+        if number.is_empty() {
+            return make();
+        }
+        if !used.add(number) {
+            return Err(PageError::Refused(USED.to_owned()));
+        }
+        make().inspect_err(|_| used.remove(number))
     }
 
     /// Returns the frame of a page.

@@ -8,7 +8,7 @@ use serde_json::json;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::Scopes;
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 
 use super::consent_page::{DURATIONS, MAX_DOUBT, PROPOSED_DURATION};
 use super::frame::ACCESS_PATH;
@@ -118,11 +118,11 @@ pub(super) fn made(
             "This page shows the token once. Copy it now, and give it to nobody but the client."
         }
         p {
-            bdi { (shown_start(name, 80)) } " " (in_a_row(said)) ", until "
+            bdi { (shown_ends(name, 80)) } " " (in_a_row(said)) ", until "
             (moment(visit.now, instant(minted.expires))) "."
         }
         @for doubt in doubts(order.scopes.iter(), root) {
-            p class="warning" { "Please look again: " (shown_start(&doubt, MAX_DOUBT)) "." }
+            p class="warning" { "Please look again: " (shown_ends(&doubt, MAX_DOUBT)) "." }
         }
         label for="made-token" { "The token" }
         textarea id="made-token" readonly rows="4" { (minted.token) }

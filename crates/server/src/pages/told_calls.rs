@@ -9,7 +9,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::instant::Instant;
 use stile_domain::tool_name::is_dotted_name;
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 
 use super::frame::{CALL_PATH, FILE_PATH, UNDO_PATH};
 use super::signed_in::{PageError, Visit};
@@ -52,7 +52,7 @@ impl ToldCall {
         html! {
             li class=(class) {
                 span class="said" {
-                    (shown_start(sentence, MAX_SENTENCE))
+                    (shown_ends(sentence, MAX_SENTENCE))
                     @if *times > 1 { ", " (times) " times" }
                 }
                 span class="time" { @if let Some(at) = at { (when(now, at)) } }
@@ -68,7 +68,7 @@ impl ToldCall {
                         }
                         @if let (Some(file), CallKind::Change) = (file, kind(line)) {
                             a href={ (FILE_PATH) "?path=" (encode_component(file.as_str())) } {
-                                "The file" span class="unseen" { " of a call by " (shown_start(caller(line), 60)) }
+                                "The file" span class="unseen" { " of a call by " (shown_ends(caller(line), 60)) }
                             }
                         }
                     }

@@ -7,13 +7,14 @@ use axum::body::Body;
 use http::Response;
 use maud::{Markup, html};
 use stile_domain::audit::told_name;
+use stile_domain::client_name::EVERYBODY;
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::ChangeNumber;
 use stile_domain::history::undo_plan::UndoStep;
 use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::instant::Instant;
-use stile_domain::unseen::{shown, shown_start};
+use stile_domain::unseen::{shown, shown_ends};
 use stile_store::history::ChangeQuery;
 use tokio::runtime::Handle;
 
@@ -114,7 +115,7 @@ impl AskedUndo {
 
     /// Returns what shall be taken back, as the end of a sentence.
     fn words(&self, now: i64) -> Markup {
-        let who = self.client.as_deref().map_or("everybody".to_owned(), name_of);
+        let who = self.client.as_deref().map_or(EVERYBODY.to_owned(), name_of);
         html! {
             @match (self.call, self.since) {
                 (Some(call), _) => { "what call " (call) " changed" }
@@ -143,7 +144,7 @@ impl AskedUndo {
 
 /// Returns the name of a client as a sentence has it.
 fn name_of(client: &str) -> String {
-    shown_start(&told_name(client), 80)
+    shown_ends(&told_name(client), 80)
 }
 
 fn not_readable(what: &str) -> PageError {
@@ -236,7 +237,7 @@ fn steps(count: usize) -> String {
 }
 
 fn path(path: &SpacePath) -> Markup {
-    html! { code { bdi { (shown_start(path.as_str(), MAX_PATH)) } } }
+    html! { code { bdi { (shown_ends(path.as_str(), MAX_PATH)) } } }
 }
 
 fn file(of: &SpacePath) -> Markup {
@@ -316,7 +317,7 @@ fn shortfall_words(shortfall: &Shortfall<'_>, now: i64) -> Markup {
     match shortfall {
         Shortfall::Left(left) => html! { (file(&left.path)) ", which " (left.text()) },
         Shortfall::Failed(step, why) => html! {
-            (path(step.path())) ": " (shown(&shown_start(why, 300)))
+            (path(step.path())) ": " (shown(&shown_ends(why, 300)))
         },
         Shortfall::Unrecorded(gap) => html! {
             (gap.changes) " changes by " bdi { (name_of(&gap.client)) } " between "

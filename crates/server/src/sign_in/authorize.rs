@@ -27,6 +27,7 @@ use super::web_request::WebRequest;
 use crate::http::metadata::is_own_resource;
 use crate::pages::browser_session::BrowserSession;
 use crate::pages::frame::{PageFrame, redirect};
+use crate::pages::sign_in_methods::sentence;
 
 /// The path of the page where the owner decides.
 pub const CONSENT_PATH: &str = "/consent";
@@ -233,7 +234,7 @@ pub fn refused(error: &OAuthError) -> Response<Body> {
 pub fn refused_here(status: StatusCode, why: &str) -> Response<Body> {
     let body = html! {
         h1 { "This request cannot be answered" }
-        p { (why) "." }
+        p { (sentence(&why)) }
         p { "Nothing was allowed. Go back to the application and connect again." }
     };
     PageFrame::new("Request refused").respond(status, &body)

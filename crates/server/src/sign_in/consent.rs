@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use axum::body::Body;
 use http::{Response, StatusCode};
+use maud::html;
 use stile_domain::percent::encode_component;
 use stile_domain::records::instant::Instant as RecordsInstant;
 use stile_domain::scope::{Scope, Scopes, Verb};
@@ -24,7 +25,7 @@ use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
 use crate::pages::browser_session::BrowserSession;
 use crate::pages::consent_page::{ConsentView, DURATIONS, PROPOSED_DURATION, SHOW};
-use crate::pages::frame::redirect;
+use crate::pages::frame::{ACCESS_PATH, PageFrame, redirect};
 use crate::pages::sign_in_page::SIGN_IN_PATH;
 use crate::pages::waiting_path;
 
@@ -32,7 +33,7 @@ use crate::pages::waiting_path;
 pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     let parameters = FormParameters::parse(&request.query).unwrap_or_default();
     let handle = parameters.get("request").unwrap_or_default();
-    let Some(asked) = find(server, handle) else { return gone() };
+    let Some(asked) = find(server, handle) else { return gone(server, handle) };
     match BrowserSession::of(server, request) {
         Some(session) => {
             server.pending.reserve(handle, Instant::now());
@@ -59,7 +60,7 @@ pub fn decide(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
         );
     };
     let handle = form.get("request").unwrap_or_default();
-    let Some(asked) = find(server, handle) else { return gone() };
+    let Some(asked) = find(server, handle) else { return gone(server, handle) };
     // Nobody allows records whose fields the page did not show, or a time that nobody can read.
     let is_readable = match (form.get("decision"), records(server, &session)) {
         (Some("approve"), Some(records)) => {
@@ -71,7 +72,7 @@ pub fn decide(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
     if form.get("decision") == Some(SHOW) || !is_readable {
         return page(server, &asked, (handle, &request.origin), &session, Some(&form));
     }
-    let Some(asked) = take(server, handle) else { return gone() };
+    let Some(asked) = take(server, handle) else { return gone(server, handle) };
     let answered = match form.get("decision") {
         Some("approve") => approve(server, &asked, &session, &form),
         _ => Err(OAuthError::new(OAuthErrorCode::AccessDenied, "the owner said no")),
@@ -245,9 +246,18 @@ fn page(
     view.respond(StatusCode::OK)
 }
 
-fn gone() -> Response<Body> {
-    refused_here(
-        StatusCode::BAD_REQUEST,
-        "the request was decided already, or has waited for more than ten minutes",
-    )
+/// Answers a browser that comes back to a request that was decided, or that waited for too long.
+fn gone(server: &AuthorizationServer, handle: &str) -> Response<Body> {
+    if !server.pending.was_decided(handle, Instant::now()) {
+        return refused_here(
+            StatusCode::BAD_REQUEST,
+            "the request has waited for more than ten minutes",
+        );
+    }
+    let body = html! {
+        h1 { "This was decided" }
+        p { "You have allowed or refused this already. Nothing changed now." }
+        p { a href=(ACCESS_PATH) { "See what each client may do" } }
+    };
+    PageFrame::new("Decided").respond(StatusCode::CONFLICT, &body)
 }

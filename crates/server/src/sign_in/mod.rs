@@ -35,4 +35,5 @@ pub mod secret;
 pub mod server_metadata;
 pub mod settings;
 pub mod token;
+pub mod used_forms;
 pub mod web_request;

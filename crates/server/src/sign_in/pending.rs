@@ -27,6 +27,14 @@ const MAX_PENDING: usize = 1000;
 /// The most requests of one address. A tunnel makes all clients one address.
 const MAX_PENDING_OF_ADDRESS: usize = 200;
 
+/// How long the handle of a decided request is remembered, in seconds. A person who goes back in
+/// the browser does so within a day.
+const DECIDED_SECONDS: u64 = 24 * 60 * 60;
+/// The most decided requests that are remembered.
+const MAX_DECIDED: usize = 1000;
+/// The kind of the rows that have decided requests.
+const DECIDED: &str = "decided";
+
 /// The most requests that the owner has opened.
 const MAX_OPENED: usize = 100;
 /// The source of the requests that the owner has opened. No address reads like this.
@@ -39,6 +47,8 @@ const KIND: &str = "request";
 #[derive(Default)]
 pub struct PendingRequests {
     here: Mutex<HashMap<String, Pending>>,
+    /// When requests were decided, by handle.
+    decided: Mutex<HashMap<String, Instant>>,
     /// The database that several servers share; `None` if this server is alone.
     shared: Option<Arc<TokenStore>>,
 }
@@ -173,10 +183,36 @@ impl PendingRequests {
     pub fn take(&self, handle: &str, now: Instant) -> Option<SentRequest> {
         if let Some(tokens) = &self.shared {
             let now = unix_seconds(wall_clock());
-            return sent(tokens.take_short_lived(KIND, &hex(&digest_of(handle)), now));
+            let key = hex(&digest_of(handle));
+            let taken = sent(tokens.take_short_lived(KIND, &key, now))?;
+            let ends = now.saturating_add(DECIDED_SECONDS as i64);
+            let new = ShortLived { kind: DECIDED, key: &key, owner: OWNER, value: "", ends };
+            if let Err(error) = tokens.keep_short_lived(new, MAX_DECIDED, now) {
+                tracing::error!(target: "stile::sign_in", %error, "a decision was not remembered");
+            }
+            return Some(taken);
         }
-        let taken = self.lock().remove(handle)?;
-        is_waiting(&taken, now).then_some(taken.request)
+        let taken = self.lock().remove(handle).filter(|taken| is_waiting(taken, now))?;
+        let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
+        if decided.len() >= MAX_DECIDED {
+            let oldest =
+                decided.iter().min_by_key(|(_, at)| **at).map(|(handle, _)| handle.clone());
+            oldest.and_then(|oldest| decided.remove(&oldest));
+        }
+        decided.insert(handle.to_owned(), now);
+        Some(taken.request)
+    }
+
+    /// Returns whether the owner decided a request within the last day.
+    pub fn was_decided(&self, handle: &str, now: Instant) -> bool {
+        if let Some(tokens) = &self.shared {
+            let now = unix_seconds(wall_clock());
+            let found = tokens.find_short_lived(DECIDED, &hex(&digest_of(handle)), now);
+            return found.is_ok_and(|found| found.is_some());
+        }
+        let decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
+        let life = Duration::from_secs(DECIDED_SECONDS);
+        decided.get(handle).is_some_and(|at| now.saturating_duration_since(*at) < life)
     }
 
     /// Returns the handles of the requests that wait, the latest first. Servers that share a
@@ -272,7 +308,25 @@ mod tests {
         }
         let kept = tokens.count_short_lived(KIND, unix_seconds(wall_clock())).unwrap();
         assert_eq!(kept, MAX_PENDING + 1, "and the request that the owner has opened");
+        assert!(!pending.was_decided(&handle, now));
         assert!(pending.take(&handle, now).is_some() && pending.take(&opened, now).is_some());
+        assert!(pending.was_decided(&handle, now) && pending.was_decided(&opened, now));
+    }
+
+    #[test]
+    fn a_decided_request_is_told_from_one_that_waited_too_long() {
+        let (pending, now) = (PendingRequests::default(), Instant::now());
+        let [decided, late] = [(); 2].map(|()| pending.keep(request(), "a", now).unwrap());
+        assert!(pending.take(&decided, now).is_some() && pending.take(&decided, now).is_none());
+        assert!(pending.take(&late, now + WAIT).is_none());
+        let day = Duration::from_secs(DECIDED_SECONDS);
+        assert!(pending.was_decided(&decided, now + WAIT) && !pending.was_decided(&late, now));
+        assert!(!pending.was_decided(&decided, now + day));
+        for _ in 0..=MAX_DECIDED {
+            let other = pending.keep(request(), "a", now + WAIT).unwrap();
+            pending.take(&other, now + WAIT).unwrap();
+        }
+        assert!(!pending.was_decided(&decided, now + WAIT), "the oldest is forgotten first");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::request::ReadOperation;
 use stile_domain::records::visible_time::VisibleTime;
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::{shown_ends, shown_start};
 use stile_records::RecordService;
 use stile_records::operation_declaration::OperationCall;
 use stile_records::request_target::RequestTarget;
@@ -120,7 +120,7 @@ pub fn shown_record<'a>(
     let mut shown = String::new();
     for (name, value) in fields {
         let PreEscaped(row) = html! {
-            dt { (shown_start(name, MAX_NAME)) }
+            dt { (shown_ends(name, MAX_NAME)) }
             dd { (value_text(value)) }
         };
         match left.checked_sub(row.len()) {

@@ -14,6 +14,7 @@ use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::pending::PendingRequests;
 use super::record_access::OwnedRecords;
 use super::sealed_client::ClientSeals;
+use super::used_forms::UsedForms;
 use crate::auth::{LocalVerifier, Minter, TokenUses, signed_in_owner};
 use crate::clock::unix_seconds;
 use crate::fair_share::{FairShare, Neighbour, Share, ShareUsedUp};
@@ -122,6 +123,8 @@ pub struct AuthorizationServer {
     pub methods: SignInMethods,
     /// What makes and reads the identifiers of clients that register themselves.
     pub seals: ClientSeals,
+    /// The forms of pages that made something.
+    pub used_forms: UsedForms,
     rate: RateLimit,
     registrations: RateLimit,
     /// The threads that the sources of requests share.
@@ -151,6 +154,7 @@ impl AuthorizationServer {
             methods: methods.shared_by(fleet.clone()),
             pending,
             seals,
+            used_forms: UsedForms::default(),
             rate: limit(RATE),
             registrations: limit(REGISTRATION_RATE),
             threads: Shares::threads_of_strangers(),

@@ -50,6 +50,8 @@ fn owner_access_is_decided_folder_by_folder_when_a_client_asks_and_later() {
     let tokens = client.redeem(&code).json();
     let access = tokens["access_token"].as_str().unwrap().to_owned();
     let mut agent = place.server.client(&access);
+    let scope = tokens["scope"].as_str().unwrap();
+    assert!(scope.contains("deny:/private") && !scope.contains("write:/private"), "{scope}");
     assert_eq!(read_file(&place, &access, "/private/diary.md").0, 403);
     assert_eq!(read_file(&place, &access, "/journal/day.md").0, 200);
     let create = |path: &str| json!({ "path": path, "content": "new\n" });
@@ -62,6 +64,8 @@ fn owner_access_is_decided_folder_by_folder_when_a_client_asks_and_later() {
     let edit = place.at(&format!("/owner/clients/edit?id={}", rest.split('"').next().unwrap()));
     let page = owner.get(&edit);
     assert!(tree_row(&page, "/private").contains("value=\"nothing\" selected"), "as it is now");
+    let words = text_of(&page);
+    assert!(words.contains("it may not do this now") && !words.contains("did not ask"), "{words}");
     let changes = [("tree:/private", "read"), ("tree:/work", "nothing"), ("do", "save")];
     let saved = place.send(&mut owner, &page, "/owner/clients/edit", &changes);
     assert_eq!(location(&saved), Some("/owner/clients?done=changed"), "{}", text_of(&saved));

@@ -177,6 +177,29 @@ fn owner_import_takes_no_file_without_the_token_of_its_form_and_shows_it_to_one_
 }
 
 #[test]
+fn owner_import_says_that_a_file_has_no_rows_and_offers_to_leave_it_out() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    let no_rows = "The file has no rows, so there is nothing to store.";
+    for (content, words) in
+        [("", no_rows), ("id,amount\n", no_rows), ("\0\0\0\0", "No row of the file can be stored.")]
+    {
+        send_file(&mut owner, &place, "empty.csv", content);
+        let page = text_of(&owner.get(&place.at("/owner/import")));
+        assert!(page.contains("Leave this file out"), "{content:?} {page}");
+        for wrong in ["is there already", "Store all rows"] {
+            assert!(!page.contains(wrong), "{content:?} {page}");
+        }
+        assert!(page.contains(words), "{content:?} {page}");
+    }
+    // A name in the wrong form is named as its label is, and the form keeps it.
+    send_file(&mut owner, &place, "bank.csv", ACCOUNT);
+    let page = text_of(&owner.get(&place.at("/owner/import?connection=My+bank&stream=rows")));
+    assert!(page.contains("“Where the rows come from” is written in another way"), "{page}");
+    assert!(page.contains("value=\"My bank\""), "{page}");
+}
+
+#[test]
 fn owner_import_refuses_a_file_that_is_too_large_before_it_arrives() {
     let place = Place::new();
     let mut owner = place.signed_in_browser();
@@ -236,6 +259,11 @@ fn owner_grant_is_made_by_choosing_and_shows_what_the_client_will_see() {
     assert_eq!(records["data"].as_array().unwrap().len(), 3, "{records}");
     assert!(records["data"][0]["data"].get("amount").is_some(), "{records}");
     assert!(!records.to_string().contains("XX00"), "{records}");
+
+    // The browser sends the form again, as after a reload: no second grant is made.
+    let again = place.send(&mut owner, &page, "/owner/grant", &make);
+    assert_eq!(again.status, 409, "{}", text_of(&again));
+    assert!(text_of(&again).contains("This form was sent before"), "{}", text_of(&again));
 
     // The list of grants says the same sentence, and revokes it.
     let clients = owner.get(&place.at("/owner/clients"));

@@ -300,6 +300,32 @@ fn owner_page_an_undo_of_everybody_leaves_what_the_owner_took_back() {
 }
 
 #[test]
+fn owner_page_files_with_long_names_are_told_apart_wherever_they_are_named() {
+    let place = Place::new();
+    let mut agent = place.agent("cursor");
+    let long = "r".repeat(240);
+    let paths = ["one", "two"].map(|end| format!("/work/{long}{end}.md"));
+    for path in &paths {
+        agent.tool("file.create", json!({ "path": path, "content": "x\n" })).unwrap();
+    }
+    let mut owner = place.signed_in_browser();
+    for (path, of) in [
+        ("/owner/undo?client=cursor&since=2026-01-01T00:00", 2),
+        ("/owner/files", 2),
+        ("/owner/files?path=/work", 2),
+        ("/owner/activity", 2),
+        ("/owner/undo?call=1", 1),
+        (&format!("/owner/file?path={}", paths[0]), 1),
+    ] {
+        let page = text_of(&owner.get(&place.at(path)));
+        for end in ["one.md", "two.md"].iter().take(of) {
+            let is_end = |text: &str| text.trim_start_matches('r').starts_with(end);
+            assert!(page.split('…').skip(1).any(is_end), "{path} {end} {page}");
+        }
+    }
+}
+
+#[test]
 fn owner_page_accesses_of_one_name_are_said_to_share_their_numbers() {
     let place = Place::new();
     for name in ["cursor", "cursor", "editor"] {
@@ -452,6 +478,9 @@ fn owner_page_makes_a_token_that_may_what_was_chosen() {
     let made = place.send(&mut owner, &page, "/owner/connect/token", &fields);
     let words = text_of(&made);
     let (_, rest) = words.split_once("id=\"made-token\"").unwrap();
+    // A form that is sent again, as after a reload, makes no second token.
+    let again = place.send(&mut owner, &page, "/owner/connect/token", &fields);
+    assert_eq!(again.status, 409, "{}", text_of(&again));
     let token = rest.split(['>', '<']).nth(1).unwrap();
     assert_eq!(read_file(&place, token, "/work/plan.md").0, 200);
     assert_eq!(read_file(&place, token, "/journal/day.md").0, 403);

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::sign_in_kit::{
-    Browser, Place, ScriptedClient, fetch, location, parameter, read_file, text_of,
+    Browser, Place, ScriptedClient, fetch, form_to, location, parameter, read_file, text_of,
 };
 
 #[test]
@@ -126,6 +126,43 @@ fn a_step_up_shows_what_the_client_has_and_keeps_it() {
     assert_eq!(tokens["scope"], format!("read:/ {scope}"));
     let access = tokens["access_token"].as_str().unwrap();
     assert_eq!(place.server.client(access).post("tools/call", create).unwrap().status, 200);
+}
+
+#[test]
+fn who_goes_back_to_a_decided_request_is_told_that_it_was_decided() {
+    let place = Place::new();
+    let mut browser = place.signed_in_browser();
+    for decision in ["approve", "deny"] {
+        let client = ScriptedClient::connect(&place.url());
+        let page = browser.open(&client.authorization_url(&[("scope", "read:/")]));
+        let handle = form_to(&page, "/consent").fields;
+        let handle = &handle.iter().find(|(name, _)| name == "request").unwrap().1;
+        let decide = [("decision", decision)];
+        assert!(location(&browser.submit(&place.url(), &page, &decide)).is_some());
+        let tapped = browser.submit(&place.url(), &page, &decide);
+        let back = browser.get(&place.at(&format!("/consent?request={handle}")));
+        for again in [tapped, back] {
+            let words = text_of(&again);
+            assert_eq!((again.status, location(&again)), (409, None), "{words}");
+            assert!(words.contains("You have allowed or refused this already."), "{words}");
+            assert!(words.contains("/owner/clients") && !words.contains("ten minutes"), "{words}");
+        }
+    }
+    let unknown = text_of(&browser.get(&place.at("/consent?request=unknown")));
+    assert!(unknown.contains("<p>The request has waited for more than ten minutes.<"), "{unknown}");
+}
+
+#[test]
+fn a_client_that_names_itself_as_the_owner_is_named_gets_a_mark() {
+    let place = Place::new();
+    let register = place.at("/oauth/register");
+    for name in ["you, on your page", "You, at the terminal", "\u{ff45}verybody", "you\u{200b}"] {
+        let metadata = json!({ "client_name": name, "redirect_uris": ["http://127.0.0.1/back"] });
+        let headers = [("Content-Type", "application/json")];
+        let answer = fetch("POST", &register, &headers, &metadata.to_string());
+        let shown = answer.json()["client_name"].as_str().unwrap().to_owned();
+        assert!(shown.ends_with(" (client)"), "{name} {shown}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::records::declaration::{
     BadDeclaration, Declaration, JsonType, RangeOperator, StringFormat, TypeSet,
 };
 use crate::records::unix_time::{self, UnixUnit};
-use crate::unseen::shown_start;
+use crate::unseen::shown_ends;
 
 /// Usual names of the field that orders the records, the likeliest first. They are separated by
 /// spaces, and compared without `_`, `-`, spaces and case.
@@ -209,5 +209,5 @@ fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
 /// Makes a name fit for a line of a terminal: at most 64 characters.
 fn printable(name: &str) -> String {
     const SHOWN_CHARS: usize = 64;
-    shown_start(name, SHOWN_CHARS)
+    shown_ends(name, SHOWN_CHARS)
 }

@@ -1,7 +1,7 @@
 //! Why a row is refused, and the limits of rows.
 
 use crate::records::identifiers;
-use crate::unseen::shown_start;
+use crate::unseen::shown_ends;
 
 /// The most arrays and objects inside each other. The row itself is the first.
 pub const MAX_DEPTH: usize = 128;
@@ -72,6 +72,6 @@ impl RowFault {
 
     /// Reports a name that occurs twice, shortened and fit for a line of a terminal.
     pub(super) fn duplicate(name: &str) -> Self {
-        Self::DuplicateKey { name: shown_start(name, MAX_NAME_CHARS) }
+        Self::DuplicateKey { name: shown_ends(name, MAX_NAME_CHARS) }
     }
 }

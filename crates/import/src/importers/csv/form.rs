@@ -16,7 +16,7 @@ use stile_domain::records::table::column::{
 };
 use stile_domain::records::table::written_date::{self, DateOrder};
 use stile_domain::records::table::written_number::{self, DecimalMark};
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown_ends;
 use stile_records::rows::MAX_ROW_BYTES;
 use stile_records::rows::line_source::LineSource;
 use stile_store::files;
@@ -325,9 +325,8 @@ impl CsvForm {
         }
         for (at, (name, reading)) in names.iter().zip(&mut self.columns).enumerate() {
             let remarks = remarks.iter().filter(|(column, _)| *column == at);
-            let remarks: Vec<String> = remarks
-                .map(|(_, remark)| format!("`{}` {remark}", shown_start(name, 64)))
-                .collect();
+            let remarks: Vec<String> =
+                remarks.map(|(_, remark)| format!("`{}` {remark}", shown_ends(name, 64))).collect();
             let declared = stream.and_then(|stream| stream.field(name));
             let fits = declared.is_none_or(|field| match reading {
                 ColumnReading::AsWritten => true,
@@ -338,7 +337,7 @@ impl CsvForm {
                 }
                 ColumnReading::Date(_) | ColumnReading::CompactDate => field.format.is_some(),
             });
-            let name = shown_start(name, 64);
+            let name = shown_ends(name, 64);
             let what = match reading {
                 ColumnReading::AsWritten => {
                     reasons.extend(remarks);
