@@ -73,7 +73,7 @@ pub enum UndoStep {
         from: Option<SpacePath>,
         /// What comes back from there.
         rest: FolderRest,
-        /// The change that the step takes back.
+        /// The first change that the step takes back.
         before: ChangeNumber,
     },
     /// Removes a folder that a call made, or to whose path one moved a folder, and that is empty.
