@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::hash::ContentHash;
 
 use super::{
-    ChangeNumber, LeftReason, PastChange, PastChangeKind, PathNow, Planned, Planner, SpacePath,
-    UndoFacts, UndoPlan, UndoStep, folders_above, planned,
+    ChangeNumber, LeftChange, LeftReason, PastChange, PastChangeKind, PathNow, Planned, Planner,
+    SpacePath, UndoFacts, UndoPlan, UndoStep, folders_above, planned,
 };
 
 /// Plans the undo of `changes`. `undone` are the changes that undos made after the first of them.
@@ -40,6 +40,7 @@ pub fn undo_plan_again(
     let mut plan = planned(&kept, facts).plan;
     plan.left.extend(left);
     leave_out_what_is_taken_back(&mut plan, changes, &taken_back);
+    leave_what_somebody_moved(&mut plan, changes, (&taken_back, facts));
     // Several changes of one file are left for one reason.
     let mut named = BTreeSet::new();
     plan.left.retain(|left| named.insert((left.path.clone(), left.to.clone(), left.why)));
@@ -59,6 +60,28 @@ fn leave_out_what_is_taken_back(
         let is_asked = asked.get(&left.number).is_some_and(|change| !taken_back.has(change));
         is_asked || !left.why.is_somebodys()
     });
+}
+
+/// Leaves the files that calls created and that somebody moved elsewhere since. For the plan there
+/// is no file at their paths, as before the calls.
+fn leave_what_somebody_moved(
+    plan: &mut UndoPlan,
+    changes: &[PastChange],
+    (taken_back, facts): (&TakenBack<'_>, &mut dyn UndoFacts),
+) {
+    let by_steps: BTreeSet<_> = plan.steps.iter().filter_map(UndoStep::takes_back).collect();
+    let named: BTreeSet<_> = plan.left.iter().map(|left| left.path.clone()).collect();
+    for change in changes.iter().filter(|change| change.kind == PastChangeKind::Created) {
+        let (number, path) = (change.number, &change.path);
+        if by_steps.contains(&number) || named.contains(path) || taken_back.has(change) {
+            continue;
+        }
+        let place = facts.moved_since(path, number);
+        if let Some(place) = place.filter(|it| matches!(facts.now(it), PathNow::File(_))) {
+            let why = LeftReason::GoneSince;
+            plan.left.push(LeftChange { number, path: path.clone(), to: Some(place), why });
+        }
+    }
 }
 
 /// Which changes undos took back. An undo may be taken back, too, and then it took nothing back.
