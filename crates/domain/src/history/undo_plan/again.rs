@@ -345,9 +345,8 @@ fn choose_by_plan(
     if group.undone.is_empty() {
         return (Choice::Changes, short_steps);
     }
-    if open.is_empty() && short_steps.is_empty() && short.plan.left.is_empty() {
-        return (Choice::Nothing(UndoPlan::default()), Vec::new());
-    }
+    // Then an undo's own change that could not be taken back is of no concern.
+    let is_done = open.is_empty() && short_steps.is_empty() && short.plan.left.is_empty();
     let (short_foreign, short_left) = (foreign(&short.plan), short.plan.left.len());
     let short_ends = (ends(&short), short.known.ends());
     let whole = planned(&group.all(), facts);
@@ -356,6 +355,9 @@ fn choose_by_plan(
     }
     let (whole_ends, whole_folders) = (ends(&whole), whole.known.ends());
     if comes_to_nothing(&whole) {
+        if is_done {
+            return (Choice::Nothing(UndoPlan::default()), Vec::new());
+        }
         let Planner { plan, files, .. } = whole;
         return match has_other_file(&files, open, facts) {
             true => (Choice::All, plan.steps),
