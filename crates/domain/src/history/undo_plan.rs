@@ -23,6 +23,7 @@ use super::past_folder::{FolderNow, FolderRest, PastFolder};
 pub mod again;
 mod folders;
 mod order;
+pub mod places;
 
 /// One step of an undo. Each is one guarded change of one file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ pub enum UndoStep {
         from: Option<SpacePath>,
         /// What comes back from there.
         rest: FolderRest,
-        /// The change that the step takes back.
+        /// The first change that the step takes back.
         before: ChangeNumber,
     },
     /// Removes a folder that a call made, or to whose path one moved a folder, and that is empty.
@@ -155,7 +156,7 @@ pub struct LeftChange {
     /// The file that was changed since, or that cannot be given back.
     pub path: SpacePath,
     /// The path to which the file cannot go back; `None` if the file would stay at its path. For a
-    /// folder that holds something, what that is.
+    /// folder that holds something, what that is, and for a file that somebody moved, where it is.
     pub to: Option<SpacePath>,
     /// Why the change is left.
     pub why: LeftReason,
@@ -171,6 +172,9 @@ impl LeftChange {
             }
             (Some(held), LeftReason::Holds { others }) => {
                 format!("stays, since it holds {held} and {others} more")
+            }
+            (Some(place), LeftReason::GoneSince) => {
+                format!("is not there any more; it is at {place} now")
             }
             (Some(to), why) => format!("cannot go back to {to}, since {}", why.text()),
             (None, why) if why.is_somebodys() => why.text().to_owned(),
@@ -283,6 +287,12 @@ pub trait UndoFacts {
     /// Whether a file that has the content of before a change is another file, with another mode or
     /// other attributes than the one that had it then. The file is at the path `now` so far.
     fn is_other_file(&mut self, now: &SpacePath, path: &SpacePath, before: ChangeNumber) -> bool;
+
+    /// Returns where a file is now that a change made at a path, if somebody moved it from there by
+    /// a change that is not to be taken back.
+    fn moved_since(&mut self, _path: &SpacePath, _made: ChangeNumber) -> Option<SpacePath> {
+        None
+    }
 
     /// Returns what is in a folder now; `None` if there is no folder.
     fn folder(&mut self, _path: &SpacePath) -> Option<FolderNow> {

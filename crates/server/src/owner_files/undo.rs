@@ -15,6 +15,7 @@ use stile_domain::history::folder_modes::{FolderModes, folder_modes, folders_bef
 use stile_domain::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::past_folder::{FolderNow, PastFolder};
 use stile_domain::history::undo_plan::again::undo_plan_again;
+use stile_domain::history::undo_plan::places::Places;
 use stile_domain::history::undo_plan::{
     LeftChange, LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep,
 };
@@ -247,6 +248,18 @@ fn undone_before(
     Ok(undone)
 }
 
+/// Returns where files are that were moved after the first of `changes`, which are to be taken back.
+fn places(owner: &OwnerFiles, changes: &[PastChange]) -> Result<Places, HistoryError> {
+    let creates = |change: &PastChange| change.kind == PastChangeKind::Created;
+    let Some(first) = changes.iter().find(|change| creates(change)) else {
+        return Ok(Places::default());
+    };
+    let mut all = owner.history.changes(&ChangeQuery::default())?;
+    all.retain(|change| change.number > first.number);
+    all.reverse();
+    Ok(Places::after(&all, changes))
+}
+
 /// Which version of a file a step gives: the one before a change, over the version `from`.
 type Restored = (SpacePath, ChangeNumber, Option<ContentHash>);
 
@@ -274,6 +287,8 @@ struct Found {
     unknown_folders: BTreeSet<SpacePath>,
     /// What folders were before the changes of them.
     past_folders: BTreeMap<ChangeNumber, PastFolder>,
+    /// Where files are that calls moved.
+    places: Places,
 }
 
 impl UndoFacts for Found {
@@ -303,6 +318,10 @@ impl UndoFacts for Found {
         known.unwrap_or(false)
     }
 
+    fn moved_since(&mut self, path: &SpacePath, made: ChangeNumber) -> Option<SpacePath> {
+        self.places.moved_from(path, made)
+    }
+
     fn folder(&mut self, path: &SpacePath) -> Option<FolderNow> {
         let known = self.folders.get(path);
         if known.is_none() {
@@ -324,7 +343,8 @@ async fn plan_of(
     undone: &[PastChange],
 ) -> Result<(UndoPlan, Found), OwnerFilesError> {
     let past_folders = owner.history.past_folders(&[changes, undone].concat())?;
-    let mut found = Found { past_folders, ..Found::default() };
+    let places = places(owner, changes)?;
+    let mut found = Found { past_folders, places, ..Found::default() };
     loop {
         let plan = undo_plan_again(changes, undone, &mut found);
         let unknown_folders = std::mem::take(&mut found.unknown_folders);

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::hash::ContentHash;
 
 use super::{
-    ChangeNumber, LeftReason, PastChange, PastChangeKind, PathNow, Planned, Planner, SpacePath,
-    UndoFacts, UndoPlan, UndoStep, folders_above, planned,
+    ChangeNumber, LeftChange, LeftReason, PastChange, PastChangeKind, PathNow, Planned, Planner,
+    SpacePath, UndoFacts, UndoPlan, UndoStep, folders_above, planned,
 };
 
 /// Plans the undo of `changes`. `undone` are the changes that undos made after the first of them.
@@ -40,6 +40,7 @@ pub fn undo_plan_again(
     let mut plan = planned(&kept, facts).plan;
     plan.left.extend(left);
     leave_out_what_is_taken_back(&mut plan, changes, &taken_back);
+    leave_what_somebody_moved(&mut plan, changes, (&taken_back, facts));
     // Several changes of one file are left for one reason.
     let mut named = BTreeSet::new();
     plan.left.retain(|left| named.insert((left.path.clone(), left.to.clone(), left.why)));
@@ -61,6 +62,28 @@ fn leave_out_what_is_taken_back(
     });
 }
 
+/// Leaves the files that calls created and that somebody moved elsewhere since. For the plan there
+/// is no file at their paths, as before the calls.
+fn leave_what_somebody_moved(
+    plan: &mut UndoPlan,
+    changes: &[PastChange],
+    (taken_back, facts): (&TakenBack<'_>, &mut dyn UndoFacts),
+) {
+    let by_steps: BTreeSet<_> = plan.steps.iter().filter_map(UndoStep::takes_back).collect();
+    let named: BTreeSet<_> = plan.left.iter().map(|left| left.path.clone()).collect();
+    for change in changes.iter().filter(|change| change.kind == PastChangeKind::Created) {
+        let (number, path) = (change.number, &change.path);
+        if by_steps.contains(&number) || named.contains(path) || taken_back.has(change) {
+            continue;
+        }
+        let place = facts.moved_since(path, number);
+        if let Some(place) = place.filter(|it| matches!(facts.now(it), PathNow::File(_))) {
+            let why = LeftReason::GoneSince;
+            plan.left.push(LeftChange { number, path: path.clone(), to: Some(place), why });
+        }
+    }
+}
+
 /// Which changes undos took back. An undo may be taken back, too, and then it took nothing back.
 #[derive(Default)]
 struct TakenBack<'u> {
@@ -68,13 +91,24 @@ struct TakenBack<'u> {
     in_place: BTreeMap<&'u SpacePath, Vec<&'u PastChange>>,
     /// The undos that moved a file or changed a folder, by the change that each took back.
     moves: BTreeMap<ChangeNumber, Vec<ChangeNumber>>,
+    /// The undos that made or removed a folder, by its path, in the order of their numbers.
+    folders: BTreeMap<&'u SpacePath, Vec<&'u PastChange>>,
 }
 
 impl<'u> TakenBack<'u> {
     fn by(undone: &'u [PastChange]) -> Self {
         let mut taken_back = Self::default();
         for undo in undone {
+            if is_of_folder_alone(undo.kind) {
+                let of_folder = taken_back.folders.entry(&undo.path).or_default();
+                match undo.takes_back {
+                    Some(_) => of_folder.push(undo),
+                    // The undo removed a folder that it had made itself.
+                    None => drop(of_folder.pop()),
+                }
+            }
             match (undo.kind, undo.takes_back) {
+                (kind, None) if kind.is_of_folder() => {}
                 (kind, Some(first)) if kind.is_move() || kind.is_of_folder() => {
                     taken_back.moves.entry(first).or_default().push(undo.number);
                 }
@@ -86,36 +120,45 @@ impl<'u> TakenBack<'u> {
 
     fn has(&self, change: &PastChange) -> bool {
         match change.kind {
-            kind if kind.is_of_folder() => self.has_move(change.number),
-            PastChangeKind::Moved => {
-                let to = change.to.as_ref().unwrap_or(&change.path);
-                self.has_move(change.number) || self.has_in_place(to, change.number)
+            kind if is_of_folder_alone(kind) => {
+                has_in_place(self.folders.get(&change.path), change.number)
             }
-            _ => self.has_in_place(&change.path, change.number),
+            kind if kind.is_move() => {
+                let to = change.to.as_ref().unwrap_or(&change.path);
+                let in_place = if kind.is_of_folder() { &self.folders } else { &self.in_place };
+                self.has_move(change.number) || has_in_place(in_place.get(to), change.number)
+            }
+            _ => has_in_place(self.in_place.get(&change.path), change.number),
         }
     }
 
     fn has_move(&self, number: ChangeNumber) -> bool {
         self.moves.get(&number).is_some_and(|undos| undos.iter().any(|undo| !self.has_move(*undo)))
     }
+}
 
-    /// After an undo a file is what it was before the first change that the undo took back.
-    fn has_in_place(&self, path: &SpacePath, number: ChangeNumber) -> bool {
-        let mut until = None;
-        for undo in self.in_place.get(path).into_iter().flatten().rev() {
-            if undo.number <= number {
-                break;
-            }
-            if until.is_some_and(|until| undo.number >= until) {
-                continue;
-            }
-            match undo.takes_back {
-                Some(first) if first <= number => return true,
-                first => until = first,
-            }
+/// Whether undos at one path took a change of it back. After an undo a file or a folder is what it
+/// was before the first change that the undo took back.
+fn has_in_place(undos: Option<&Vec<&PastChange>>, number: ChangeNumber) -> bool {
+    let mut until = None;
+    for undo in undos.into_iter().flatten().rev() {
+        if undo.number <= number {
+            break;
         }
-        false
+        if until.is_some_and(|until| undo.number >= until) {
+            continue;
+        }
+        match undo.takes_back {
+            Some(first) if first <= number => return true,
+            first => until = first,
+        }
     }
+    false
+}
+
+/// Whether a change made or removed a folder at one path.
+fn is_of_folder_alone(kind: PastChangeKind) -> bool {
+    kind.is_of_folder() && !kind.is_move()
 }
 
 /// Returns those of the changes that undos made that took back some of `changes`, or an undo of
@@ -142,6 +185,19 @@ fn places_after(change: &PastChange) -> Vec<(SpacePath, Option<ContentHash>)> {
             vec![(change.path.clone(), None), (to.clone(), change.after)]
         }
         _ => vec![(change.path.clone(), change.after)],
+    }
+}
+
+/// Returns the paths whose folder a change made, removed or moved, and whether a folder was there
+/// after it.
+fn folders_after(change: &PastChange) -> Vec<(SpacePath, bool)> {
+    let path = || change.path.clone();
+    match (change.kind, &change.to) {
+        (PastChangeKind::FolderCreated, _) => vec![(path(), true)],
+        (PastChangeKind::FolderRemoved, _) => vec![(path(), false)],
+        (PastChangeKind::FolderMoved, Some(to)) => vec![(path(), false), (to.clone(), true)],
+        (PastChangeKind::FolderMerged, Some(to)) => vec![(to.clone(), true)],
+        _ => Vec::new(),
     }
 }
 
@@ -179,17 +235,40 @@ enum Choice {
 fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) -> Choice {
     let asked: BTreeSet<_> = group.changes.iter().map(|change| change.number).collect();
     let done = group.changes.iter().filter(|change| taken_back.has(change));
-    let done: BTreeSet<_> = done.map(|change| change.number).collect();
-    let (choice, steps) = choose_by_plan(group, &(&asked - &done), facts);
+    let mut done: BTreeSet<_> = done.map(|change| change.number).collect();
+    let open = &asked - &done;
+    let (choice, steps) = choose_by_plan(group, &open, facts);
     let all = group.all();
+    let ended_by_own = ended_by_undo(group, &all);
+    done.extend(&ended_by_own);
     let left_by_us: BTreeMap<_, _> = all.iter().flat_map(places_after).collect();
     // Somebody changed these files after an undo took back what the steps would take back, or the
     // undo of other changes did that: then it gave back what was there before, whatever it holds.
     let own = TakenBack::by(&group.undone);
-    let by_own = |number| group.changes.iter().any(|it| it.number == number && own.has(it));
+    let by_own = |number| {
+        let is_own = |it: &PastChange| it.number == number && own.has(it);
+        ended_by_own.contains(&number) || group.changes.iter().any(is_own)
+    };
     let is_again = |step: &&UndoStep| step.takes_back().is_some_and(|first| done.contains(&first));
+    let folders_left_by_us: BTreeMap<_, _> = all.iter().flat_map(folders_after).collect();
     let mut changed_since = BTreeSet::new();
     for step in steps.iter().filter(is_again) {
+        let is_by_others = !step.takes_back().is_some_and(by_own);
+        let folders = match step {
+            UndoStep::GiveFolder { path, from, .. } => vec![Some(path), from.as_ref()],
+            UndoStep::UnmakeFolder { path, .. } => vec![Some(path)],
+            _ => Vec::new(),
+        };
+        for path in folders.iter().copied().flatten() {
+            let is_there = facts.folder(path).is_some();
+            let is_left = folders_left_by_us.get(path).is_none_or(|left| *left == is_there);
+            if is_by_others || !is_left {
+                changed_since.insert(path.clone());
+            }
+        }
+        if !folders.is_empty() {
+            continue;
+        }
         let now = match facts.now(step.path()) {
             PathNow::File(version) => Some(version),
             PathNow::Nothing | PathNow::Blocked(_) => None,
@@ -197,7 +276,6 @@ fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) 
         // A mode that somebody gave the file since stays, too.
         let is_for_mode = matches!(step, UndoStep::Restore { from, to, .. } if *from == Some(*to))
             && steps.iter().filter(|other| touches(other, step.path())).count() == 1;
-        let is_by_others = !step.takes_back().is_some_and(by_own);
         if is_for_mode
             || is_by_others
             || left_by_us.get(step.path()).is_some_and(|left| *left != now)
@@ -209,11 +287,45 @@ fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) 
         return choice;
     }
     let chosen = if matches!(choice, Choice::All) { all } else { group.changes.clone() };
-    let is_rest = |change: &PastChange| {
-        let is_done = done.contains(&change.number) || !asked.contains(&change.number);
-        !is_done || !changed_since.iter().any(|path| change.concerns(path))
+    let mut without = BTreeSet::new();
+    let mut is_rest = |change: &PastChange| {
+        let is_undo = !asked.contains(&change.number);
+        let is_done = done.contains(&change.number) || is_undo;
+        // What an undo did with the other folder of a move goes with the move.
+        let is_of_other = is_undo
+            && change.kind.is_of_folder()
+            && change.takes_back.is_some_and(|first| without.contains(&first));
+        let is_changed = changed_since.iter().any(|path| change.concerns(path));
+        let is_rest = !(is_done && (is_changed || is_of_other));
+        if !is_rest {
+            without.insert(change.number);
+        }
+        is_rest
     };
-    Choice::Rest(chosen.into_iter().filter(is_rest).collect())
+    let rest: Vec<PastChange> = chosen.into_iter().filter(|change| is_rest(change)).collect();
+    let planner = planned(&rest, facts);
+    let is_nothing = comes_to_nothing(&planner);
+    let Planner { plan, files, .. } = planner;
+    match is_nothing && !has_other_file(&files, &open, facts) {
+        true => Choice::Nothing(plan),
+        false => Choice::Rest(rest),
+    }
+}
+
+/// Returns the changes of folders to which an undo did something last. Such an undo went back to
+/// before all of them, though its steps name other changes: a folder is only there or not.
+fn ended_by_undo(group: &Group, all: &[PastChange]) -> BTreeSet<ChangeNumber> {
+    let mut last = BTreeMap::new();
+    for change in all {
+        last.extend(folders_after(change).into_iter().map(|(path, _)| (path, change)));
+    }
+    let asked: BTreeSet<_> = group.changes.iter().map(|change| change.number).collect();
+    let is_ended = |change: &&PastChange| {
+        let last = last.get(&change.path).filter(|last| !asked.contains(&last.number));
+        let is_undo = last.and_then(|last| last.takes_back).is_some_and(|it| asked.contains(&it));
+        is_of_folder_alone(change.kind) && is_undo
+    };
+    group.changes.iter().filter(is_ended).map(|change| change.number).collect()
 }
 
 /// Whether a step changes what is at a path.
@@ -233,6 +345,8 @@ fn choose_by_plan(
     if group.undone.is_empty() {
         return (Choice::Changes, short_steps);
     }
+    // Then an undo's own change that could not be taken back is of no concern.
+    let is_done = open.is_empty() && short_steps.is_empty() && short.plan.left.is_empty();
     let (short_foreign, short_left) = (foreign(&short.plan), short.plan.left.len());
     let short_ends = (ends(&short), short.known.ends());
     let whole = planned(&group.all(), facts);
@@ -240,21 +354,12 @@ fn choose_by_plan(
         return (Choice::Changes, short_steps);
     }
     let (whole_ends, whole_folders) = (ends(&whole), whole.known.ends());
-    let is_now = |path: &&SpacePath| {
-        let now = whole.files.get(path).map(|file| file.at_first);
-        let version = match now {
-            Some(PathNow::File(version)) => Some(version),
-            _ => None,
-        };
-        whole_ends.get(*path).copied() == version
-    };
-    if whole_folders.is_empty() && whole.files.keys().all(|path| is_now(&path)) {
+    if comes_to_nothing(&whole) {
+        if is_done {
+            return (Choice::Nothing(UndoPlan::default()), Vec::new());
+        }
         let Planner { plan, files, .. } = whole;
-        let mut is_other = |(path, file): (&SpacePath, &Planned)| {
-            let first = file.made.and(file.first).filter(|first| open.contains(first));
-            first.is_some_and(|first| facts.is_other_file(path, path, first))
-        };
-        return match files.iter().any(&mut is_other) {
+        return match has_other_file(&files, open, facts) {
             true => (Choice::All, plan.steps),
             false => (Choice::Nothing(plan), Vec::new()),
         };
@@ -264,6 +369,27 @@ fn choose_by_plan(
         true => (Choice::Changes, short_steps),
         false => (Choice::All, whole.plan.steps),
     }
+}
+
+/// Whether everything is as the steps of a plan would leave it.
+fn comes_to_nothing(planner: &Planner<'_>) -> bool {
+    let is_now = |file: &Planned| match file.at_first {
+        PathNow::File(version) => file.made == Some(version),
+        PathNow::Nothing | PathNow::Blocked(_) => file.made.is_none(),
+    };
+    planner.known.ends().is_empty() && planner.files.values().all(is_now)
+}
+
+/// Whether a file is another one than before the first of its changes, which no undo took back.
+fn has_other_file(
+    files: &BTreeMap<SpacePath, Planned>,
+    open: &BTreeSet<ChangeNumber>,
+    facts: &mut dyn UndoFacts,
+) -> bool {
+    files.iter().any(|(path, file)| {
+        let first = file.made.and(file.first).filter(|first| open.contains(first));
+        first.is_some_and(|first| facts.is_other_file(path, path, first))
+    })
 }
 
 /// Returns how many changes a plan leaves since somebody else seems to have changed the file.

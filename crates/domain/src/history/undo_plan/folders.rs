@@ -26,6 +26,8 @@ pub(super) struct KnownFolders {
     modes: BTreeMap<SpacePath, u32>,
     /// The changes that made those folders which are to go.
     made: BTreeMap<SpacePath, ChangeNumber>,
+    /// The steps that make folders again which calls removed, by their places in the plan.
+    given: BTreeMap<SpacePath, usize>,
 }
 
 impl KnownFolders {
@@ -125,6 +127,12 @@ impl Planner<'_> {
                 return self.leave_at((path, place.as_ref()), number, why);
             }
             self.add_given(path, (None, FolderRest::new()), mode, number);
+            self.known.given.insert(path.clone(), self.plan.steps.len() - 1);
+        } else if let Some(step) = self.known.given.get(path)
+            && let Some(UndoStep::GiveFolder { before, .. }) = self.plan.steps.get_mut(*step)
+        {
+            // The step takes this removal back, too.
+            *before = number;
         }
         self.keep_folder(path);
     }
@@ -277,6 +285,7 @@ impl Planner<'_> {
     pub(super) fn add_removal(&mut self, path: SpacePath) {
         self.known.now.insert(path.clone(), None);
         self.known.modes.remove(&path);
+        self.known.given.remove(&path);
         self.plan.steps.push(match self.known.made.remove(&path) {
             Some(before) => UndoStep::UnmakeFolder { path, before },
             None => UndoStep::RemoveFolder { path },

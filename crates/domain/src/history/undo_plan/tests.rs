@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::super::past_change::Author;
 use super::again::{undo_plan_again, undos_of};
+use super::places::Places;
 use super::*;
 use crate::records::instant::Instant;
 
@@ -42,6 +43,7 @@ struct Recorded {
     /// The mode of each file, and what it was before each change.
     modes: BTreeMap<SpacePath, u8>,
     modes_before: BTreeMap<ChangeNumber, u8>,
+    places: Places,
 }
 
 /// The mode of a new file.
@@ -66,6 +68,10 @@ impl UndoFacts for &Recorded {
     fn lacks(&mut self, step: &UndoStep) -> Option<LeftReason> {
         let UndoStep::Restore { to, .. } = step else { return None };
         self.lacking.contains(to).then_some(LeftReason::NotKept)
+    }
+
+    fn moved_since(&mut self, path: &SpacePath, made: ChangeNumber) -> Option<SpacePath> {
+        self.places.moved_from(path, made)
     }
 
     fn is_other_file(&mut self, now: &SpacePath, _: &SpacePath, before: ChangeNumber) -> bool {
@@ -709,6 +715,7 @@ impl TwoAgents {
             })
         };
         let disk = self.world.disk.clone();
+        self.world.places = Places::after(&self.world.changes, &changes);
         let plan = self.world.undo_again(&changes, self.undone);
         for (path, version) in &disk {
             let is_kept = self.world.disk.get(path) == Some(version);

@@ -363,3 +363,111 @@ fn what_somebody_put_into_a_moved_folder_stays_and_is_named() {
     let plan = undo_plan(&changes, &mut &world);
     assert_eq!(plan.left[0].why, LeftReason::LacksParts);
 }
+
+/// Takes changes back, and returns what the plan does.
+fn steps_of(world: &mut World, changes: &[PastChange], undone: usize) -> Vec<String> {
+    let plan = world.undo(changes, undone);
+    assert_eq!(plan.left, []);
+    shown(&plan).0
+}
+
+/// Returns the changes that some deeds make.
+fn recorded(world: &mut World, deeds: &[Deed]) -> Vec<PastChange> {
+    let from = world.changes.len();
+    deeds.iter().for_each(|deed| world.act(deed));
+    world.changes[from..].to_vec()
+}
+
+impl World {
+    /// Makes or removes an empty folder as a person does it, which no history records.
+    fn toggle(&mut self, folder: &SpacePath) {
+        if self.folders.remove(folder).is_none() {
+            self.folders.insert(folder.clone(), FolderRest::new());
+            self.modes.insert(folder.clone(), NEW_FOLDER);
+        } else {
+            self.modes.remove(folder);
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_a_person_made_or_removed_again_after_an_undo_stays_so() {
+    let d = || path("/d");
+    let (make, remove) = (|| Deed::Make(d()), || Deed::RemoveFolder(d()));
+    let away = || Deed::MoveFolder(d(), path("/e"));
+    for (first, deeds) in [
+        (vec![make()], vec![remove()]),
+        (vec![], vec![make()]),
+        (vec![make()], vec![remove(), make(), remove()]),
+        (vec![], vec![make(), remove(), make()]),
+        (vec![make()], vec![away()]),
+        (vec![], vec![make(), away()]),
+        (vec![make()], vec![remove(), make(), away()]),
+    ] {
+        let mut world = World::default();
+        recorded(&mut world, &first);
+        let changes = recorded(&mut world, &deeds);
+        let undone = world.changes.len();
+        assert_ne!(steps_of(&mut world, &changes, undone).len(), 0);
+        for _ in 0..2 {
+            world.toggle(&d());
+            let tree = world.tree();
+            assert_eq!(steps_of(&mut world, &changes, undone).len(), 0, "{deeds:?}");
+            assert_eq!(world.tree(), tree);
+        }
+    }
+}
+
+#[test]
+fn undos_of_two_agents_that_made_and_removed_a_folder_by_turns_come_to_an_end() {
+    let d = || path("/d");
+    for (rounds, order) in [(1, [0, 1]), (1, [1, 0]), (2, [0, 1]), (2, [1, 0])] {
+        let mut world = World::default();
+        let mut changes = [Vec::new(), Vec::new()];
+        for _ in 0..rounds {
+            changes[0].extend(recorded(&mut world, &[Deed::Make(d())]));
+            changes[1].extend(recorded(&mut world, &[Deed::RemoveFolder(d())]));
+        }
+        let undone = world.changes.len();
+        for agent in [order, order].concat() {
+            steps_of(&mut world, &changes[agent], undone);
+        }
+        assert_eq!(world.folders.len(), 0, "{rounds} {order:?}");
+        for agent in order {
+            assert_eq!(steps_of(&mut world, &changes[agent], undone).len(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_an_undo_gave_back_is_not_the_one_that_another_agent_made_in_between() {
+    let d = || path("/d");
+    let mut world = World::default();
+    recorded(&mut world, &[Deed::Make(d())]);
+    let mut changes = recorded(&mut world, &[Deed::RemoveFolder(d())]);
+    let between = recorded(&mut world, &[Deed::Make(d())]);
+    changes.extend(recorded(&mut world, &[Deed::RemoveFolder(d())]));
+    let undone = world.changes.len();
+    for _ in 0..2 {
+        steps_of(&mut world, &changes, undone);
+        steps_of(&mut world, &between, undone);
+        assert!(world.folders.contains_key(&d()));
+    }
+}
+
+#[test]
+fn a_call_that_an_earlier_undo_took_back_has_nothing_left() {
+    let (note, moved) = (path("/e/n"), path("/g"));
+    let mut world = World::default();
+    recorded(&mut world, &[Deed::Write(note, 1), Deed::Write(moved.clone(), 2)]);
+    let first = world.tree();
+    let mut changes = recorded(&mut world, &[Deed::RemoveFolder(path("/e"))]);
+    let last = recorded(&mut world, &[Deed::Move(moved, path("/e"))]);
+    changes.extend(last.clone());
+    let undone = world.changes.len();
+    assert_eq!(world.undo(&changes, undone).left, []);
+    assert_eq!(world.tree(), first);
+    for changes in [&last, &changes] {
+        assert_eq!(world.undo(changes, undone), UndoPlan::default());
+    }
+}

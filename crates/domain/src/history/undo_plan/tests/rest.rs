@@ -187,3 +187,39 @@ fn an_undo_needs_no_version_between_what_is_there_and_what_is_wanted() {
         assert_eq!((again.steps, again.left), (vec![], vec![]));
     }
 }
+
+#[test]
+fn a_created_file_that_somebody_moved_is_named_until_it_is_gone() {
+    let (note, moved) = (path("/k/n"), path("/z"));
+    let deeds = [(0, Deed::Write(note.clone(), 1)), (1, Deed::Move(note, moved.clone()))];
+    let mut agents = TwoAgents::after(&[], &deeds);
+    let plan = agents.undo(0);
+    let told: Vec<String> =
+        plan.left.iter().map(|left| format!("{} {}", left.path, left.text())).collect();
+    assert_eq!((plan.steps, told.len()), (vec![], 1));
+    assert_eq!(told, ["/k/n is not there any more; it is at /z now"]);
+    for agent in [1, 0] {
+        let plan = agents.undo(agent);
+        assert_eq!((plan.steps.is_empty(), plan.left), (false, vec![]));
+    }
+    assert_eq!(agents.world.disk, Disk::new());
+    for agent in [0, 1] {
+        assert_eq!(agents.undo(agent), UndoPlan::default());
+    }
+    // Nothing is to be done once somebody removed the file.
+    let mut agents = TwoAgents::after(&[], &deeds);
+    agents.world.disk.remove(&moved);
+    assert_eq!(agents.undo(0), UndoPlan::default());
+}
+
+#[test]
+fn a_created_file_that_its_own_agent_moved_is_not_named_twice() {
+    let [note, middle, last] = ["/n", "/m", "/z"].map(path);
+    let deeds = [
+        (0, Deed::Write(note.clone(), 1)),
+        (0, Deed::Move(note, middle.clone())),
+        (1, Deed::Move(middle, last)),
+    ];
+    let left = shown(&TwoAgents::after(&[], &deeds).undo(0)).1;
+    assert_eq!(left, ["/m: GoneSince"]);
+}
