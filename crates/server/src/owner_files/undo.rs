@@ -248,7 +248,8 @@ fn undone_before(
     Ok(undone)
 }
 
-/// Returns where files are that were moved after the first of `changes`, which are to be taken back.
+/// Returns where files are that were moved after the first of `changes`, which are to be taken
+/// back.
 fn places(owner: &OwnerFiles, changes: &[PastChange]) -> Result<Places, HistoryError> {
     let creates = |change: &PastChange| change.kind == PastChangeKind::Created;
     let Some(first) = changes.iter().find(|change| creates(change)) else {
