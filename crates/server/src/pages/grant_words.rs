@@ -30,7 +30,7 @@ pub(super) fn stream_sentence(stream: &StreamGrant) -> Markup {
     }
 }
 
-/// Returns a sentence as [`stream_sentence`] does, of names and times that are not granted yet.
+/// Returns a sentence as `stream_sentence` does, of names and times that are not granted yet.
 pub fn seen_sentence<'a>(
     stream: &str,
     connections: impl Iterator<Item = &'a str>,

@@ -63,7 +63,7 @@ pub(super) fn moment(now: i64, at: Instant) -> Markup {
     html! { (exact(at)) " (" (ago(now, at.0.div_euclid(1_000_000))) ")" }
 }
 
-/// Shows the exact time. Every time of a page comes from here or from [`ago`], so that the script
+/// Shows the exact time. Every time of a page comes from here or from `ago`, so that the script
 /// finds it and shows it in the zone of its reader.
 pub fn exact(at: Instant) -> Markup {
     html! {
