@@ -44,6 +44,7 @@ static SPACE: LazyLock<Space> = LazyLock::new(|| {
         lock_wait: Duration::from_secs(5),
         appends_folder: None,
         documents: None,
+        cleared: None,
         events: Arc::new(|_| {}),
     };
     Space::open_ambient(folder.path(), options).expect("an open folder").0
