@@ -46,7 +46,9 @@ pub fn caller(line: &JournalLine) -> &str {
     line.client.as_deref().or(line.subject.as_deref()).unwrap_or("stile")
 }
 
-/// Returns the name of a caller as the owner reads it. What the owner did is told as such.
+/// Returns the name under which pages and commands show a caller to the owner: "you, on your page"
+/// and "you, at the terminal" for the owner, and for a client its own name, in which invisible
+/// characters are escaped.
 pub fn told_name(name: &str) -> Cow<'_, str> {
     match name {
         OWNER_PAGE => YOU_ON_PAGE.into(),

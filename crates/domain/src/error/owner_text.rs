@@ -1,7 +1,8 @@
 //! What a refusal says to the owner, at the command line and on pages.
 //!
 //! The message of a refusal is for the agent that called a tool: it names arguments and tools. The
-//! owner's commands call the same tools, and the owner is told what is the matter in other words.
+//! owner's commands call the same tools. For the owner, this module writes a message that names
+//! neither tools nor arguments.
 
 use serde_json::Value;
 

@@ -1,8 +1,9 @@
 //! What the history keeps of each change of a file, and how such changes are undone.
 //!
-//! The history is the owner's way back. Its rules are here: what is recorded of a change, how
-//! people name a version, in `retention` which versions stay where there is no room for all, in
-//! `undo_plan` which steps take changes back, and in `folder_modes` what modes folders get then.
+//! With the history the owner takes back what agents did. Its rules are here: what is recorded of
+//! a change, and how people name a version. `retention` decides which versions stay when there is
+//! no room for all, `undo_plan` which steps take changes back, and `folder_modes` which modes
+//! folders get then.
 
 pub mod folder_modes;
 pub mod past_change;

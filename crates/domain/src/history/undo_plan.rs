@@ -294,7 +294,8 @@ pub trait UndoFacts {
         None
     }
 
-    /// Returns what is in a folder now; `None` if there is no folder.
+    /// Returns the mode of a folder and the names of everything in it as they are now; `None` if no
+    /// folder is at the path.
     fn folder(&mut self, _path: &SpacePath) -> Option<FolderNow> {
         None
     }
