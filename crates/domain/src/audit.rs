@@ -232,9 +232,12 @@ fn without_object(tool: &str, verb: &str) -> String {
     format!("{verb} {thing}")
 }
 
-/// Says which records a call was shown, as the end of its sentence.
+/// Says what a call was shown of files and of records, as the end of its sentence.
 fn shown_records(line: &JournalLine) -> String {
     const NAMED: usize = 3;
+    if let Some(hits) = line.hits {
+        return format!(": {hits} hit{}", if hits == 1 { "" } else { "s" });
+    }
     let named = line.records.iter().take(NAMED);
     let mut parts: Vec<String> = named
         .map(|shown| shown_of_stream(shown.records, &shown.stream, &shown.connection))

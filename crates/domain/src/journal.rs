@@ -62,6 +62,9 @@ pub struct JournalLine {
     /// Whether the answer of a note tool was truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<bool>,
+    /// How many lines, passages or names a search of files showed; absent for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hits: Option<u64>,
     /// How many records of each stream the answer showed something of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<StreamTally>,
@@ -96,6 +99,8 @@ pub struct CallTrace {
     pub is_dry_run: bool,
     /// How much of a note's structure the answer held.
     pub extent: Option<AnswerExtent>,
+    /// How many lines, passages or names a search of files shows.
+    pub hits: Option<u64>,
     /// How many records of each stream the answer shows something of.
     pub records: Vec<StreamTally>,
     /// The files of a call that reads several, each of which gets a line of its own; empty for all
@@ -171,6 +176,7 @@ impl JournalLine {
             call: None,
             sections: trace.extent.map(|extent| extent.sections),
             truncated: trace.extent.map(|extent| extent.truncated),
+            hits: trace.hits,
             records: trace.records,
             outcome: outcome.into(),
             calls: None,

@@ -98,6 +98,12 @@ pub trait Output: JsonSchema + Send {
         None
     }
 
+    /// Returns how many lines, passages or names a search of files shows, for the journal; `None`
+    /// for no search.
+    fn hits(&self) -> Option<usize> {
+        None
+    }
+
     /// Returns how many records of each stream the answer shows, for the journal.
     fn records(&self) -> Vec<StreamTally> {
         Vec::new()
@@ -341,6 +347,7 @@ fn run<'a, T: Tool>(
             trace.before = before.or(trace.before);
             trace.after = after.filter(|_| !trace.is_dry_run);
             trace.files = output.files();
+            trace.hits = output.hits().filter(|hits| *hits > 0).map(|hits| hits as u64);
             trace.records = output.records();
             trace.changed_lines = output.changed_lines().or(trace.changed_lines);
             let extent = output.extent();

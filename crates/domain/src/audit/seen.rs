@@ -16,6 +16,9 @@ const MAX_FILES: usize = 500;
 /// The most folders, and the most streams, that a sentence names.
 const NAMED_FOLDERS: usize = 4;
 const NAMED_STREAMS: usize = 4;
+/// What files and folders are called, one and many.
+const FILES: [&str; 2] = ["file", "files"];
+const FOLDERS: [&str; 2] = ["folder", "folders"];
 /// The most streams of which records are counted for one client on one day.
 const MAX_STREAMS: usize = 200;
 
@@ -27,7 +30,12 @@ pub struct Seen {
     made: FileTally,
     moved: FileTally,
     removed: FileTally,
+    made_folders: FileTally,
+    moved_folders: FileTally,
+    removed_folders: FileTally,
     searches: u64,
+    /// How many lines, passages and names the searches showed.
+    hits: u64,
     listings: u64,
     versions: u64,
     structures: u64,
@@ -43,7 +51,7 @@ pub struct Seen {
     refused: u64,
 }
 
-/// The files of one deed, by the folders that hold them.
+/// The files, or the folders, of one deed, by the folders that hold them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct FileTally {
     folders: BTreeMap<SpacePath, BTreeSet<SpacePath>>,
@@ -73,11 +81,12 @@ impl FileTally {
         }
     }
 
-    /// Returns such as `14 files in /work and 2 in the top folder`; `None` if there are none.
-    fn words(&self) -> Option<String> {
+    /// Returns such as `14 files in /work and 2 in the top folder`, of what is called `one` and
+    /// `many`; `None` if there are none.
+    fn words(&self, [one, many]: [&str; 2]) -> Option<String> {
         let mut folders: Vec<(&SpacePath, usize)> =
             self.folders.iter().map(|(folder, files)| (folder, files.len())).collect();
-        folders.sort_by(|(a, many), (b, more)| more.cmp(many).then_with(|| a.cmp(b)));
+        folders.sort_by(|(a, own), (b, others)| others.cmp(own).then_with(|| a.cmp(b)));
         let more = folders.len().saturating_sub(NAMED_FOLDERS);
         folders.truncate(NAMED_FOLDERS);
         let mut parts = folders.iter().enumerate().map(|(at, (folder, files))| {
@@ -86,7 +95,7 @@ impl FileTally {
                 false => shown(folder.as_str()).into_owned(),
             };
             match at {
-                0 => format!("{} in {place}", counted(*files as u64, "file", "files")),
+                0 => format!("{} in {place}", counted(*files as u64, one, many)),
                 _ => format!("{files} in {place}"),
             }
         });
@@ -114,22 +123,24 @@ impl Seen {
         }
         let add = |counter: &mut u64| *counter = counter.saturating_add(1);
         match (kind, line.tool.as_str(), &line.path) {
-            (CallKind::Change, "file.create" | "folder.create", Some(path)) => self.made.add(path),
+            (CallKind::Change, "folder.create", Some(path)) => self.made_folders.add(path),
+            (CallKind::Change, "folder.move", Some(path)) => self.moved_folders.add(path),
+            (CallKind::Change, "folder.remove", Some(path)) => self.removed_folders.add(path),
+            (CallKind::Change, "file.create", Some(path)) => self.made.add(path),
             (CallKind::Change, "file.copy", _) => {
                 if let Some(to) = line.to.as_ref().or(line.path.as_ref()) {
                     self.made.add(to);
                 }
             }
-            (CallKind::Change, "file.move" | "folder.move", Some(path)) => self.moved.add(path),
-            (CallKind::Change, "file.remove" | "folder.remove", Some(path)) => {
-                self.removed.add(path);
-            }
+            (CallKind::Change, "file.move", Some(path)) => self.moved.add(path),
+            (CallKind::Change, "file.remove", Some(path)) => self.removed.add(path),
             (CallKind::Change, _, Some(path)) => self.changed.add(path),
             (_, "text.read" | "file.read" | "text.gather" | "read", Some(path)) => {
                 self.read.add(path);
             }
             (_, "file.find" | "file.search" | "text.search" | "note.find", _) => {
                 add(&mut self.searches);
+                self.hits = self.hits.saturating_add(line.hits.unwrap_or_default());
             }
             (_, "file.list" | "list" | "note.tags", _) => add(&mut self.listings),
             (_, "file.history", _) => add(&mut self.versions),
@@ -180,13 +191,17 @@ impl Seen {
 
     /// Adds what another time had.
     pub fn merge(&mut self, other: &Self) {
-        let files = |seen: &Self| {
-            [&seen.read, &seen.changed, &seen.made, &seen.moved, &seen.removed].map(Clone::clone)
-        };
-        let own =
-            [&mut self.read, &mut self.changed, &mut self.made, &mut self.moved, &mut self.removed];
-        for (own, other) in own.into_iter().zip(files(other)) {
-            own.merge(&other);
+        for (own, other) in [
+            (&mut self.read, &other.read),
+            (&mut self.changed, &other.changed),
+            (&mut self.made, &other.made),
+            (&mut self.moved, &other.moved),
+            (&mut self.removed, &other.removed),
+            (&mut self.made_folders, &other.made_folders),
+            (&mut self.moved_folders, &other.moved_folders),
+            (&mut self.removed_folders, &other.removed_folders),
+        ] {
+            own.merge(other);
         }
         self.has_more_streams |= other.has_more_streams;
         for (stream, records) in &other.shown {
@@ -194,6 +209,7 @@ impl Seen {
         }
         for (own, other) in [
             (&mut self.searches, other.searches),
+            (&mut self.hits, other.hits),
             (&mut self.listings, other.listings),
             (&mut self.versions, other.versions),
             (&mut self.structures, other.structures),
@@ -213,9 +229,13 @@ impl Seen {
 
     /// Returns what the client saw, each as a part of a sentence: `read 2 files in /work`.
     pub fn saw(&self) -> Vec<String> {
-        let read = self.read.words().map(|files| format!("read {files}"));
+        let read = self.read.words(FILES).map(|files| format!("read {files}"));
+        let searched = (self.searches > 0).then(|| {
+            let hits = (self.hits > 0).then(|| counted(self.hits, "hit", "hits"));
+            let hits = hits.map(|hits| format!(" and was shown {hits}")).unwrap_or_default();
+            times("searched files", self.searches) + &hits
+        });
         let counts = [
-            (self.searches, "searched files"),
             (self.listings, "listed folders"),
             (self.versions, "looked at earlier versions"),
             (self.structures, "looked at the structure of notes"),
@@ -224,19 +244,23 @@ impl Seen {
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
         let counts = counts.map(|(count, deed)| times(deed, count));
-        read.into_iter().chain(self.shown_words()).chain(counts).collect()
+        read.into_iter().chain(self.shown_words()).chain(searched).chain(counts).collect()
     }
 
     /// Returns what the client changed, each as a part of a sentence: `made 1 file in /work`.
     pub fn changed(&self) -> Vec<String> {
         let deeds = [
-            ("changed", &self.changed),
-            ("made", &self.made),
-            ("moved", &self.moved),
-            ("removed", &self.removed),
+            ("changed", &self.changed, FILES),
+            ("made", &self.made, FILES),
+            ("made", &self.made_folders, FOLDERS),
+            ("moved", &self.moved, FILES),
+            ("moved", &self.moved_folders, FOLDERS),
+            ("removed", &self.removed, FILES),
+            ("removed", &self.removed_folders, FOLDERS),
         ];
-        let words =
-            deeds.into_iter().map(|(deed, files)| Some(format!("{deed} {}", files.words()?)));
+        let words = deeds
+            .into_iter()
+            .map(|(deed, tally, what)| Some(format!("{deed} {}", tally.words(what)?)));
         let of_records = (self.record_changes > 0).then_some(self.record_changes);
         let of_records = of_records.map(|count| times("changed records", count));
         words.flatten().chain(of_records).collect()
@@ -300,7 +324,7 @@ mod tests {
             line("text.read", Some("/work/a.md")),
             line("text.read", Some("/work/b\u{202e}.md")),
             line("file.read", Some("/c.md")),
-            line("file.search", Some("/")),
+            JournalLine { hits: Some(40), ..line("file.search", Some("/")) },
             line("get_note_outline", None),
             line("get_section_source", None),
             line("aggregate", None),
@@ -309,6 +333,9 @@ mod tests {
             records("fetch", &[("mail", "messages", 1)]),
             line("text.edit", Some("/work/a.md")),
             line("file.create", Some("/work\u{202e}/new.md")),
+            line("folder.create", Some("/work/one")),
+            line("folder.create", Some("/work/two")),
+            line("folder.remove", Some("/work/three")),
             refused(None),
             refused(Some(40)),
             dry,
@@ -317,12 +344,14 @@ mod tests {
         insta::assert_snapshot!([seen.saw(), seen.changed()].concat().join("\n"), @r"
         read 2 files in /work and 1 in the top folder
         was shown 26 messages of mail and 1 record of rows of bank
-        searched files once
+        searched files once and was shown 40 hits
         looked at the structure of notes twice
         asked about records once
         made other calls once
         changed 1 file in /work
         made 1 file in /work\u{202e}
+        made 2 folders in /work
+        removed 1 folder in /work
         changed records once
         ");
         assert_eq!(seen.refused(), 41);

@@ -73,6 +73,10 @@ pub struct FoundFiles {
 }
 
 impl Output for FoundFiles {
+    fn hits(&self) -> Option<usize> {
+        Some(self.matches.len())
+    }
+
     /// Renders one line for each match, for a client that shows only text.
     fn render(self, names: ShownTools) -> serde_json::Result<Answer> {
         let search = names.sentence(" `file.search` looks for what files say.");

@@ -158,6 +158,10 @@ impl RecallResult {
 }
 
 impl Output for RecalledFiles {
+    fn hits(&self) -> Option<usize> {
+        Some(self.results.iter().map(|found| found.passages.len().max(1)).sum())
+    }
+
     /// Renders two lines for each file, for a client that shows only text.
     fn render(self, names: ShownTools) -> serde_json::Result<Answer> {
         let mut head = match (self.total, self.results.len()) {

@@ -122,6 +122,10 @@ pub struct FoundNotes {
 }
 
 impl Output for FoundNotes {
+    fn hits(&self) -> Option<usize> {
+        Some(self.matches.len())
+    }
+
     /// Renders one line for each note, for a client that shows only text.
     fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
         let skipped = match self.skipped {

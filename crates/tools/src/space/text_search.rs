@@ -141,6 +141,10 @@ impl FoundLine {
 }
 
 impl Output for FoundLines {
+    fn hits(&self) -> Option<usize> {
+        Some(self.hits.len())
+    }
+
     /// Renders the hits under the path and the hash of their file, for a client that shows only
     /// text.
     fn render(self, names: ShownTools) -> serde_json::Result<Answer> {
