@@ -7,28 +7,48 @@
 
 use maud::{Markup, html};
 use stile_domain::path::SpacePath;
+use stile_domain::percent::encode_component;
 use stile_domain::scope::{Scope, Verb};
 use stile_domain::sign_in::asked_access::{AccessLine, LineOrigin, narrow, sentence};
 use stile_domain::sign_in::folder_choices::FolderChoice;
 use stile_domain::unseen::shown_ends;
 
-use super::room::Room;
 use crate::sign_in::parameters::FormParameters;
 
 /// The bytes of the folders to which one line can be narrowed, and of the tree.
 const FOLDER_BYTES: usize = 3_000;
 const TREE_BYTES: usize = 18_000;
 
+/// How the name of the choice about a folder of the tree begins. The path of the folder follows.
+pub const TREE_FIELD: &str = "tree:";
+/// The name of the path of one more folder.
+pub const NAMED_FOLDER: &str = "named-folder";
+/// The name of the choice about the one more folder.
+pub const NAMED_CHOICE: &str = "named-choice";
+
 /// What a page shows of the choices about files.
 pub struct AccessForm<'a> {
-    /// The lines, each with the folders to which it can be narrowed.
-    pub lines: Vec<(AccessLine, Vec<String>)>,
+    /// The lines, each with the folders to which it can be narrowed, the most important first.
+    pub lines: Vec<(AccessLine, Vec<SpacePath>)>,
     /// What the owner chose so far; `None` at first.
     pub chosen: Option<&'a FormParameters>,
     /// What the client gives up by itself.
     pub denials: Vec<Scope>,
-    /// The folders, each before those in it.
+    /// The folders, the most important first.
     pub tree: Vec<TreeFolder>,
+    /// The folder that the owner named.
+    pub named: NamedFolder,
+}
+
+/// A folder that the owner named in the form.
+#[derive(Clone, Debug, Default)]
+pub struct NamedFolder {
+    /// What the owner typed.
+    pub typed: String,
+    /// The path that it means; `None` if it is none.
+    pub path: Option<SpacePath>,
+    /// What the owner chose for it.
+    pub choice: Option<FolderChoice>,
 }
 
 /// A folder, and what of it a client will see.
@@ -54,6 +74,8 @@ pub enum Opened {
     Part,
     /// It sees nothing.
     Nothing,
+    /// There is no such folder now.
+    Absent,
 }
 
 impl Opened {
@@ -65,6 +87,7 @@ impl Opened {
             Self::Append => ("adds lines", "change"),
             Self::Part => ("a part of it", "read"),
             Self::Nothing => ("sees nothing", "none"),
+            Self::Absent => ("there is no such folder now", "none"),
         }
     }
 }
@@ -86,7 +109,7 @@ pub fn folder_field(scope: &Scope) -> String {
 
 /// The name of the choice about a folder of the tree.
 pub fn tree_field(folder: &SpacePath) -> String {
-    format!("tree:{folder}")
+    format!("{TREE_FIELD}{folder}")
 }
 
 impl AccessForm<'_> {
@@ -104,21 +127,19 @@ impl AccessForm<'_> {
     }
 
     fn tree(&self) -> Markup {
-        let rows = Room::of(TREE_BYTES).fit(self.tree.iter().enumerate(), self.tree.len(), |row| {
-            let (number, folder) = row;
-            let is_inner = folder.path.components().count() > 1;
-            html! { li class=[is_inner.then_some("inner")] { (tree_row(number, folder)) } }
-        });
+        let rows = fitting(self.tree.iter(), TREE_BYTES, |folder| &folder.path, tree_row);
+        let left_out = self.tree.len() - rows.len();
         html! {
             @if !self.tree.is_empty() {
                 details class="opened" open {
                     summary { "What that opens of each folder" }
-                    ul class="tree" { (rows) }
-                    @if rows.shown < self.tree.len() {
-                        p class="muted" {
-                            (self.tree.len() - rows.shown) " more folders are as ticked above."
-                        }
+                    ul id="tree" class="tree" data-grows { @for row in &rows { (row) } }
+                    p class="muted" {
+                        @if left_out > 0 { (left_out) " more folders, and those " }
+                        @else { "Folders " }
+                        "further in, are as the one that they are in, unless you name them here."
                     }
+                    div id="named" class="narrower" data-follows { (self.named()) }
                     p class="muted" {
                         "Keys, passwords and files that programs run stay shut, unless you tick \
                          that you open them. A folder that is made later is like the one that it is \
@@ -128,24 +149,79 @@ impl AccessForm<'_> {
             }
         }
     }
+
+    /// Returns the fields for one more folder. What was named and decided has a row of its own.
+    fn named(&self) -> Markup {
+        let NamedFolder { typed, path, choice } = &self.named;
+        let has_row = path.is_some() && choice.is_some();
+        let left = if has_row { "" } else { typed.as_str() };
+        html! {
+            div {
+                label for=(NAMED_FOLDER) { "Another folder" }
+                input id=(NAMED_FOLDER) name=(NAMED_FOLDER) value=(left) placeholder="/work/plans"
+                    autocomplete="off" autocapitalize="off" spellcheck="false";
+            }
+            div {
+                label for=(NAMED_CHOICE) { "It sees there" }
+                select id=(NAMED_CHOICE) name=(NAMED_CHOICE) {
+                    option value="" { "as ticked" }
+                    (choices(choice.filter(|_| !has_row)))
+                }
+            }
+            @if path.is_none() && !typed.is_empty() {
+                p class="warning" role="alert" {
+                    "That is no path of a folder. A path has the names of the folders that lead to \
+                     it, as in " code { "/work/plans" } "."
+                }
+            }
+        }
+    }
 }
 
-fn tree_row(number: usize, folder: &TreeFolder) -> Markup {
+/// Shows the most important of some folders that fit into `bytes`, each before those in it.
+fn fitting<T>(
+    folders: impl IntoIterator<Item = T>,
+    bytes: usize,
+    path: impl Fn(&T) -> &SpacePath,
+    show: impl Fn(&T) -> Markup,
+) -> Vec<Markup> {
+    let mut room = bytes;
+    let mut rows: Vec<(Vec<String>, Markup)> = Vec::new();
+    for folder in folders {
+        let row = show(&folder);
+        let Some(left) = room.checked_sub(row.0.len()) else { break };
+        room = left;
+        rows.push((path(&folder).components().map(str::to_owned).collect(), row));
+    }
+    rows.sort_by(|(one, _), (other, _)| one.cmp(other));
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn choices(chosen: Option<FolderChoice>) -> Markup {
     const WORDS: [(FolderChoice, &str); 3] = [
         (FolderChoice::Nothing, "nothing"),
         (FolderChoice::Read, "read only"),
         (FolderChoice::Change, "read and change"),
     ];
-    let (words, class) = folder.opened.words();
-    let id = format!("tree-{number}");
-    let shown = shown_ends(folder.path.as_str(), 80);
     html! {
-        label for=(id) { bdi { (shown) "/" } }
-        span id={ "opens-" (number) } data-follows { span class=(class) { (words) } }
-        select id=(id) name=(tree_field(&folder.path)) {
-            option value="ticked" { "as ticked" }
-            @for (choice, words) in WORDS {
-                option value=(choice.word()) selected[folder.choice == Some(choice)] { (words) }
+        @for (choice, words) in WORDS {
+            option value=(choice.word()) selected[chosen == Some(choice)] { (words) }
+        }
+    }
+}
+
+fn tree_row(folder: &&TreeFolder) -> Markup {
+    let (words, class) = folder.opened.words();
+    let id = format!("tree-{}", encode_component(folder.path.as_str()));
+    let shown = shown_ends(folder.path.as_str(), 80);
+    let is_inner = folder.path.components().count() > 1;
+    html! {
+        li id={ "row-" (id) } class=[is_inner.then_some("inner")] {
+            label for=(id) { bdi { (shown) "/" } }
+            span id={ "opens-" (id) } data-follows { span class=(class) { (words) } }
+            select id=(id) name=(tree_field(&folder.path)) {
+                option value="ticked" { "as ticked" }
+                (choices(folder.choice))
             }
         }
     }
@@ -165,7 +241,7 @@ fn narrowed(scope: &Scope, chosen: Option<&FormParameters>) -> Scope {
 
 fn choice(
     number: usize,
-    (line, folders): (&AccessLine, &[String]),
+    (line, folders): (&AccessLine, &[SpacePath]),
     chosen: Option<&FormParameters>,
 ) -> Markup {
     let scope = &line.scope;
@@ -180,13 +256,19 @@ fn choice(
         LineOrigin::Offered => Some("it did not ask for this; tick it if you want it"),
         LineOrigin::NotNow => Some("it may not do this now; tick it if you want it"),
     };
-    let options = Room::of(FOLDER_BYTES).fit(folders, folders.len(), |folder| {
-        html! {
-            option value=(folder) selected[is_chosen(&folder_field(scope), folder)] {
-                "only in " (shown_ends(folder, 80))
+    let is_one = |folder: &SpacePath| is_chosen(&folder_field(scope), folder.as_str());
+    let options = fitting(
+        folders,
+        FOLDER_BYTES,
+        |folder| folder,
+        |folder| {
+            html! {
+                option value=(folder) selected[is_one(folder)] {
+                    "only in " (shown_ends(folder.as_str(), 80))
+                }
             }
-        }
-    });
+        },
+    );
     let narrows = scope.verb() == Verb::Write || !folders.is_empty();
     html! {
         label class="choice" for=(id) {
@@ -214,8 +296,7 @@ fn choice(
                             "Where" span class="unseen" { ": " (sentence(scope)) }
                         }
                         select id={ "where-" (id) } name=(folder_field(scope)) {
-                            @let is_one = |it: &String| is_chosen(&folder_field(scope), it);
-                            (options)
+                            @for option in &options { (option) }
                             option value=(scope.path()) selected[!folders.iter().any(is_one)] {
                                 "all of it"
                             }

@@ -109,7 +109,7 @@ impl ConsentView<'_> {
                 div class="actions" {
                     button type="submit" name="decision" value="approve" { "Allow" }
                     button type="submit" name="decision" value="deny" { "Do not allow" }
-                    button class="plain" type="submit" name="decision" value=(SHOW) {
+                    button class="plain" type="submit" name="do" value=(SHOW) {
                         "Show what that opens"
                     }
                 }

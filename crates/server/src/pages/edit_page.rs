@@ -19,7 +19,7 @@ use super::consent_page::{RECORD_BYTES, SHOW};
 use super::frame::{ACCESS_PATH, EDIT_PATH};
 use super::shown_text::shown_name;
 use super::signed_in::{self, Outcome, PageError, Visit};
-use crate::sign_in::access_choices::AccessChoices;
+use crate::sign_in::access_choices::{AccessChoices, names_a_folder};
 use crate::sign_in::parameters::FormParameters;
 use crate::sign_in::record_access::{OwnedRecords, grant_of_streams};
 use crate::sign_in::record_choices::RecordChoices;
@@ -45,7 +45,7 @@ pub fn save(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
         let owned = visit.records();
         let granted = owned.as_ref().map(|owned| Granted::of(visit, owned, &record)).transpose()?;
         let adds_more = granted.as_ref().is_some_and(|it| it.choices().adds_more(visit.parameters));
-        if visit.text("do") == SHOW || adds_more {
+        if visit.text("do") == SHOW || adds_more || !names_a_folder(visit.parameters) {
             return Ok(Outcome::Page(markup(visit, &record, Some(visit.parameters))?));
         }
         let chosen = choices(visit, &record).approved(visit.parameters);
@@ -207,6 +207,6 @@ fn markup(
                 "It counts from the client's next call on. With nothing ticked its access ends."
             }
         }
-        p { a href=(ACCESS_PATH) { "Back without a change" } }
+        p class="links" { a href=(ACCESS_PATH) { "Back without a change" } }
     })
 }

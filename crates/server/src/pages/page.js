@@ -62,15 +62,27 @@ function takeOver(page) {
   if (focused) document.getElementById(focused)?.focus();
 }
 for (const form of document.querySelectorAll("form[data-follow]")) {
-  const show = form.querySelector("button[value=show]");
+  const show = form.querySelector("button[value=show]:not([data-adds])");
   let asked = 0;
   show.hidden = true;
-  form.addEventListener("change", async () => {
+  async function follow() {
     const turn = ++asked;
     const body = new URLSearchParams(new FormData(form, show));
     const answer = await fetch(form.action, { method: "POST", body });
     if (!answer.ok || turn !== asked) return;
     takeOver(new DOMParser().parseFromString(await answer.text(), "text/html"));
+  }
+  // What waits for a button beside it does nothing by itself: an arrow key changes a choice.
+  form.addEventListener("change", (event) => {
+    if (!event.target.matches("[data-waits]")) follow();
+  });
+  form.addEventListener("click", async (event) => {
+    if (!event.target.matches("[data-adds]")) return;
+    event.preventDefault();
+    const known = new Set(form.querySelectorAll("[data-grows] > *"));
+    await follow();
+    const added = [...form.querySelectorAll("[data-grows] > *")].find((row) => !known.has(row));
+    (added?.querySelector("input") ?? form.querySelector("[data-waits]"))?.focus();
   });
 }
 

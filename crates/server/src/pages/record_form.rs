@@ -11,6 +11,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 use stile_domain::unseen::shown_ends;
 
+use super::consent_page::SHOW;
 use super::room::Room;
 use super::times::{Required, time_input};
 use crate::sign_in::record_sample::shown_beside;
@@ -150,9 +151,12 @@ impl RecordForm {
         html! {
             @if !self.more.is_empty() {
                 label for=(MORE_FIELD) { (add) }
-                select id=(MORE_FIELD) name=(MORE_FIELD) {
-                    option value="" { "choose what they are" }
-                    (options)
+                div class="adding" {
+                    select id=(MORE_FIELD) name=(MORE_FIELD) data-waits {
+                        option value="" { "choose what they are" }
+                        (options)
+                    }
+                    button class="plain" name="do" value=(SHOW) formnovalidate data-adds { "Add" }
                 }
             }
             @if options.shown < self.more.len() {

@@ -13,7 +13,7 @@ use stile_domain::records::instant::Instant as RecordsInstant;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_store::state::{AuthorizationRecord, NewCode, StateError};
 
-use super::access_choices::AccessChoices;
+use super::access_choices::{AccessChoices, names_a_folder};
 use super::access_request::AccessRequest;
 use super::authorize::{CONSENT_PATH, find, refused_here, take};
 use super::oauth_error::{OAuthError, OAuthErrorCode};
@@ -61,15 +61,18 @@ pub fn decide(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
     };
     let handle = form.get("request").unwrap_or_default();
     let Some(asked) = find(server, handle) else { return gone(server, handle) };
-    // Nobody allows records whose fields the page did not show, or a time that nobody can read.
-    let is_readable = match (form.get("decision"), records(server, &session)) {
-        (Some("approve"), Some(records)) => {
-            let choices = record_choices(server, &asked, &records);
-            !choices.adds_more(&form) && choices.chosen(&form).is_ok()
-        }
-        _ => true,
-    };
-    if form.get("decision") == Some(SHOW) || !is_readable {
+    // Nobody allows records whose fields the page did not show, or a time or a folder that nobody
+    // can read.
+    let is_readable = names_a_folder(&form)
+        && match (form.get("decision"), records(server, &session)) {
+            (Some("approve"), Some(records)) => {
+                let choices = record_choices(server, &asked, &records);
+                !choices.adds_more(&form) && choices.chosen(&form).is_ok()
+            }
+            _ => true,
+        };
+    let denies = form.get("decision") == Some("deny");
+    if form.get("do") == Some(SHOW) || !is_readable && !denies {
         return page(server, &asked, (handle, &request.origin), &session, Some(&form));
     }
     let Some(asked) = take(server, handle) else { return gone(server, handle) };

@@ -64,6 +64,14 @@ impl FormParameters {
         let is_named = move |(known, _): &&(String, String)| known == name;
         self.0.iter().filter(is_named).map(|(_, value)| value.as_str())
     }
+
+    /// Returns the parameters whose names begin with `prefix`, each with the rest of its name.
+    pub fn named_from<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let of_prefix = move |(name, value): &'a (String, String)| {
+            Some((name.strip_prefix(prefix)?, value.as_str()))
+        };
+        self.0.iter().filter_map(of_prefix)
+    }
 }
 
 /// Reads a time of a form: `2026-01-31T09:05`, as an input for a date and a time has it, a date, or

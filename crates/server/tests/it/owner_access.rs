@@ -31,7 +31,7 @@ fn owner_access_is_decided_folder_by_folder_when_a_client_asks_and_later() {
     assert!(tree_row(&page, "/private").contains("reads and changes"), "{words}");
 
     // The sentence follows the choice, and narrower choices stand first.
-    let narrower = [("verb:write:/", "read"), ("folder:write:/", "/work"), ("decision", "show")];
+    let narrower = [("verb:write:/", "read"), ("folder:write:/", "/work"), ("do", "show")];
     let narrowed = text_of(&place.send(&mut owner, &page, "/consent", &narrower));
     assert!(narrowed.contains(">read the files in /work and below</span>"), "{narrowed}");
     assert!(words.contains(">read, change, make and remove all files</span>"), "{words}");
@@ -40,7 +40,7 @@ fn owner_access_is_decided_folder_by_folder_when_a_client_asks_and_later() {
 
     // The page shows what a choice opens, and decides nothing by that.
     let chosen = [("tree:/private", "nothing"), ("tree:/journal", "read")];
-    let shown = [chosen[0], chosen[1], ("decision", "show")];
+    let shown = [chosen[0], chosen[1], ("do", "show")];
     let shown = place.send(&mut owner, &page, "/consent", &shown);
     assert!(tree_row(&shown, "/private").contains("sees nothing"), "{}", text_of(&shown));
     assert!(tree_row(&shown, "/journal").contains(">reads<"), "{}", text_of(&shown));

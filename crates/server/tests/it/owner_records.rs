@@ -61,7 +61,7 @@ fn owner_records_are_added_to_a_request_that_asks_for_files_alone_and_changed_la
     assert!(words.contains("name=\"field-0-body\"") && !words.contains("mail/messages"), "{words}");
     // The sample follows the choice, and decides nothing.
     let chosen = [("field-0-subject", "on"), ("since-0", "2026-02-01T00:00")];
-    let shown = [&chosen[..], &[("decision", "show")]].concat();
+    let shown = [&chosen[..], &[("do", "show")]].concat();
     let shown = text_of(&place.send(&mut owner, &page, "/consent", &shown));
     let (_, seen) = shown.split_once("It will see").unwrap();
     let (seen, hidden) = seen.split_once("It will not see").unwrap();
@@ -130,7 +130,7 @@ fn owner_records_of_one_name_from_several_connections_are_chosen_by_connection()
     let client = ScriptedClient::connect(&place.url());
     let mut owner = place.signed_in_browser();
     let page = owner.open(&client.authorization_url(&[("scope", "read:/work/")]));
-    let added = [("more-records", "work-mail/messages"), ("decision", "show")];
+    let added = [("more-records", "work-mail/messages"), ("do", "show")];
     let page = place.send(&mut owner, &page, "/consent", &added);
     let fields = form_to(&page, "/consent").fields;
     let from: Vec<&str> =
@@ -238,6 +238,6 @@ fn owner_records_have_a_page_with_sizes_and_the_last_imports() {
         std::thread::yield_now();
     }
     let page = place.text_at(&mut owner, "/owner/records");
-    assert!(page.contains("odd.jsonl") && page.contains("bad 1"), "{page}");
+    assert!(page.contains("odd.jsonl") && page.contains("1 not stored"), "{page}");
     assert!(page.contains("Rows that could not be stored"), "{page}");
 }

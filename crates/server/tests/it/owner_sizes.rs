@@ -175,7 +175,7 @@ fn owner_pages_of_many_clients_streams_and_grants_stay_small() {
     let streams: Vec<(String, String)> = streams.collect();
     let mut chosen: Vec<(&str, &str)> =
         streams.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    chosen.push(("decision", "show"));
+    chosen.push(("do", "show"));
     let page = place.send(&mut owner, &page, "/consent", &chosen);
     assert!(page.body.len() <= MAX_PAGE, "consent has {} bytes", page.body.len());
 }
