@@ -14,8 +14,9 @@ use stile_import::importer::ImportTarget;
 use stile_import::importers::csv::options::CsvOptions;
 use stile_import::reading::{ReadingOptions, UndeclaredFields};
 
+use super::consent_page::SHOW;
 use super::frame::IMPORT_PATH;
-use super::import_view::{ChosenOrder, ImportView, Shown, progress_markup};
+use super::import_view::{ChosenOrder, ImportView, SEEN_FIELD, Shown, progress_markup};
 use super::signed_in::{self, Outcome, PageError, Visit};
 use crate::owner_imports::stream_of;
 use crate::owner_imports::uploads::{ImportOrder, Stage, Upload, proposed_connection};
@@ -92,7 +93,8 @@ pub fn progress(server: &AuthorizationServer, request: &WebRequest) -> Response<
     })
 }
 
-/// Stores the file that the form names.
+/// Stores the file that the form names, if the owner looked at what it becomes as the form says.
+/// Otherwise shows that.
 pub fn store(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {
     signed_in::change(server, request, PAGE, |visit| {
         let records = records(visit)?;
@@ -101,7 +103,12 @@ pub fn store(server: &AuthorizationServer, request: &WebRequest) -> Response<Bod
         // The page may be older than the file.
         let upload = upload.filter(|upload| upload.number == visit.text("upload"));
         let upload = upload.ok_or_else(|| PageError::Refused(NO_FILE.to_owned()))?;
-        let order = order(&chosen(visit, &upload)).map_err(PageError::Refused)?;
+        let chosen = chosen(visit, &upload);
+        // What the owner did not look at is shown, and not stored.
+        if visit.text("do") == SHOW || visit.text(SEEN_FIELD) != chosen.query() {
+            return Ok(Outcome::Redirect(format!("{IMPORT_PATH}?{}", chosen.query())));
+        }
+        let order = order(&chosen).map_err(PageError::Refused)?;
         let owned = (records.service, records.owner);
         uploads
             .start(&upload, owned, order, server.instant())

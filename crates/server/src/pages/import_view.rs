@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
+use stile_domain::byte_size::size;
 use stile_domain::form_upload::MAX_FILES;
+use stile_domain::percent::encode_component;
 use stile_domain::unseen::{shown, shown_ends, shown_start};
 use stile_import::importer::ImportTarget;
 use stile_import::report::{ImportProgress, ImportReport};
 use stile_import::run::ImportPreview;
 
-use super::files_page::size;
+use super::consent_page::SHOW;
 use super::frame::{
     CONNECT_PATH, FORGET_IMPORT_PATH, IMPORT_PATH, IMPORT_PROGRESS_PATH, STORE_IMPORT_PATH,
     csrf_field,
@@ -28,6 +30,9 @@ const MAX_LINE: usize = 300;
 /// The bytes of the fields of a row that a preview shows, and of the lines of one kind.
 const ROW_BYTES: usize = 6_000;
 const LINE_BYTES: usize = 9_000;
+/// The form of the choices, and the field with those that the owner looked at.
+const CHOICES_FORM: &str = "reading";
+pub(super) const SEEN_FIELD: &str = "seen";
 /// How dates can be spelled, and numbers: the value of the form and its words.
 const DATES: [(&str, &str); 4] = [
     ("", "as the file shows"),
@@ -67,6 +72,22 @@ pub(super) struct ImportView<'a> {
     pub(super) shown: Shown<'a>,
     /// The files that were sent together with this one, and whose turn comes.
     pub(super) next: &'a [Arc<Upload>],
+}
+
+impl ChosenOrder {
+    /// Returns the query that leads to the preview of these choices.
+    pub(super) fn query(&self) -> String {
+        let Self { connection, stream, dates, decimal, adds_fields } = self;
+        let pairs = [
+            ("connection", connection.as_str()),
+            ("stream", stream),
+            ("dates", dates),
+            ("decimal", decimal),
+            ("add-fields", if *adds_fields { "on" } else { "" }),
+        ];
+        let pairs = pairs.map(|(name, value)| format!("{name}={}", encode_component(value)));
+        pairs.join("&")
+    }
 }
 
 impl ImportView<'_> {
@@ -144,43 +165,59 @@ impl ImportView<'_> {
         previewed: &Result<(ImportTarget, Previewed), String>,
     ) -> Markup {
         html! {
-            (choices(chosen))
-            @match previewed {
-                Err(why) => p class="warning" role="alert" { (said(why)) },
-                Ok((target, previewed)) => {
-                    @match previewed.as_ref() {
-                        Err(why) => p class="warning" role="alert" { (said(why)) },
-                        // A preview without a row has read the whole file.
-                        Ok(preview) if preview.rows.is_empty() => {
-                            p class="warning" role="alert" { "No row of the file can be stored." }
-                            (bad_rows(upload, &preview.report))
-                        }
-                        Ok(preview) => {
-                            (findings(upload, target, &preview.report))
-                            (rows(&preview.rows))
-                            (self.storing(upload, chosen))
+            (self.choices(upload, chosen))
+            div id="preview" data-follows { (found(upload, previewed)) }
+        }
+    }
+
+    /// Returns the form with which the owner looks at the preview again, and stores what it shows.
+    fn choices(&self, upload: &Upload, chosen: &ChosenOrder) -> Markup {
+        let name = |id: &str, label: &str, value: &str| {
+            html! {
+                div {
+                    label for=(id) { (label) }
+                    input id=(id) name=(id) value=(value) required maxlength="64"
+                        autocomplete="off";
+                }
+            }
+        };
+        let choice = |id: &str, label: &str, all: &[(&str, &str)], value: &str| {
+            html! {
+                div {
+                    label for=(id) { (label) }
+                    select id=(id) name=(id) {
+                        @for &(word, words) in all {
+                            option value=(word) selected[word == value] { (words) }
                         }
                     }
                 }
             }
-        }
-    }
-
-    fn storing(&self, upload: &Upload, chosen: &ChosenOrder) -> Markup {
+        };
         html! {
-            form method="post" action=(STORE_IMPORT_PATH) {
-                (csrf_field(self.csrf_token))
-                input type="hidden" name="upload" value=(upload.number);
-                @for (name, value) in [
-                    ("connection", &chosen.connection), ("stream", &chosen.stream),
-                    ("dates", &chosen.dates), ("decimal", &chosen.decimal),
-                ] {
-                    input type="hidden" name=(name) value=(value);
-                }
-                @if chosen.adds_fields { input type="hidden" name="add-fields" value="on"; }
-                div class="actions" { button { "Store all rows" } }
-                p class="muted" {
-                    "Nothing is stored yet. A row with the key of a stored record replaces it."
+            section class="card" aria-labelledby="choices" {
+                h2 id="choices" { "Where they go, and how they are read" }
+                form id=(CHOICES_FORM) class="filter reading" method="post"
+                    action=(STORE_IMPORT_PATH) data-follow
+                {
+                    (csrf_field(self.csrf_token))
+                    input type="hidden" name="upload" value=(upload.number);
+                    span id="looked-at" data-follows {
+                        input type="hidden" name=(SEEN_FIELD) value=(chosen.query());
+                    }
+                    (name("connection", "Where the rows come from", &chosen.connection))
+                    (name("stream", "What they are", &chosen.stream))
+                    (choice("dates", "Dates have", &DATES, &chosen.dates))
+                    (choice("decimal", "Numbers have", &DECIMALS, &chosen.decimal))
+                    div {
+                        label class="choice" for="add-fields" {
+                            input type="checkbox" id="add-fields" name="add-fields" value="on"
+                                checked[chosen.adds_fields];
+                            span { "Declare fields that the stream lacks" }
+                        }
+                    }
+                    div class="actions" {
+                        button class="plain" name="do" value=(SHOW) { "Look again" }
+                    }
                 }
             }
         }
@@ -232,44 +269,31 @@ fn file(upload: &Upload) -> Markup {
     }
 }
 
-/// Returns the form with which the owner looks at the preview again.
-fn choices(chosen: &ChosenOrder) -> Markup {
-    let name = |id: &str, label: &str, value: &str| {
-        html! {
-            div {
-                label for=(id) { (label) }
-                input id=(id) name=(id) value=(value) required maxlength="64" autocomplete="off";
-            }
-        }
-    };
-    let choice = |id: &str, label: &str, all: &[(&str, &str)], value: &str| {
-        html! {
-            div {
-                label for=(id) { (label) }
-                select id=(id) name=(id) {
-                    @for &(word, words) in all {
-                        option value=(word) selected[word == value] { (words) }
-                    }
-                }
-            }
-        }
-    };
+/// Shows what was looked at, and the button that stores it.
+fn found(upload: &Upload, previewed: &Result<(ImportTarget, Previewed), String>) -> Markup {
     html! {
-        section class="card" aria-labelledby="choices" {
-            h2 id="choices" { "Where they go, and how they are read" }
-            form class="filter reading" method="get" action=(IMPORT_PATH) {
-                (name("connection", "Where the rows come from", &chosen.connection))
-                (name("stream", "What they are", &chosen.stream))
-                (choice("dates", "Dates have", &DATES, &chosen.dates))
-                (choice("decimal", "Numbers have", &DECIMALS, &chosen.decimal))
-                div {
-                    label class="choice" for="add-fields" {
-                        input type="checkbox" id="add-fields" name="add-fields" value="on"
-                            checked[chosen.adds_fields];
-                        span { "Declare fields that the stream lacks" }
+        @match previewed {
+            Err(why) => p class="warning" role="alert" { (said(why)) },
+            Ok((target, previewed)) => {
+                @match previewed.as_ref() {
+                    Err(why) => p class="warning" role="alert" { (said(why)) },
+                    // A preview without a row has read the whole file.
+                    Ok(preview) if preview.rows.is_empty() => {
+                        p class="warning" role="alert" { "No row of the file can be stored." }
+                        (bad_rows(upload, &preview.report))
+                    }
+                    Ok(preview) => {
+                        (findings(upload, target, &preview.report))
+                        (rows(&preview.rows))
+                        div class="actions" {
+                            button form=(CHOICES_FORM) name="do" value="store" { "Store all rows" }
+                        }
+                        p class="muted" {
+                            "Nothing is stored yet. A row with the key of a stored record replaces \
+                             it."
+                        }
                     }
                 }
-                div class="actions" { button class="plain" { "Look again" } }
             }
         }
     }
@@ -320,7 +344,7 @@ fn bad_rows(upload: &Upload, report: &ImportReport) -> Markup {
         .bad
         .iter()
         .take(MAX_LINES)
-        .map(|bad| upload.without_path(&words::bad_row(bad)))
+        .map(|bad| upload.without_path(&format!("{}:{}: {}", bad.file, bad.line, bad.reason)))
         .collect();
     let unlisted = report.bad_rows.saturating_sub(said.len() as u64);
     if unlisted > 0 {
@@ -368,7 +392,7 @@ pub(super) fn last_imports(now: i64, all: &[Arc<EndedImport>], room: &mut Room) 
                     bdi { (ended.target.stream.as_str()) } " of "
                     bdi { (ended.target.connection.as_str()) }
                 }
-                p { (when(now, ended.at.0 / 1_000_000)) ": " (words::counts(&ended.report)) }
+                p { (when(now, ended.at.0 / 1_000_000)) ": " (counts(&ended.report)) }
                 @if let Some(why) = &ended.error { p class="warning" { (said(why)) } }
                 @if !ended.bad.is_empty() {
                     details {
@@ -400,13 +424,13 @@ fn ended_import(upload: &Upload, ended: &EndedImport) -> Markup {
             Some(why) => {
                 p class="warning" role="alert" { (said(why)) }
                 p {
-                    "Before that: " (words::counts(report))
+                    "Before that: " (counts(report))
                     ". Send the file again to go on from there."
                 }
             }
             None => p class="notice" role="status" {
                 "Stored in " bdi { (target.stream.as_str()) } " of "
-                bdi { (target.connection.as_str()) } ": " (words::counts(report)) "."
+                bdi { (target.connection.as_str()) } ": " (counts(report)) "."
             },
         }
         @if let Some(declared) = words::declared(target, report) {
@@ -427,9 +451,32 @@ fn lines(all: &[String]) -> Markup {
     }
 }
 
-/// Shows a sentence that has words of the file in it.
+/// Shows a sentence that has words of the file in it. What stands between backticks is a name.
 fn said(text: &str) -> Markup {
-    html! { (shown_start(text, MAX_LINE)) }
+    let text = shown_start(text, MAX_LINE);
+    let parts: Vec<&str> = text.split('`').collect();
+    html! {
+        @for (at, part) in parts.iter().enumerate() {
+            // The last backtick of an odd number opens nothing.
+            @if at % 2 == 0 { (part) }
+            @else if at + 1 == parts.len() { "`" (part) }
+            @else { code { bdi { (part) } } }
+        }
+    }
+}
+
+/// Returns what became of the rows of an import: `3 new rows, 1 changed`.
+fn counts(report: &ImportReport) -> String {
+    let rows = |count: u64| if count == 1 { "row" } else { "rows" };
+    let counts = [
+        (report.added, format!("new {}", rows(report.added))),
+        (report.changed, "changed".to_owned()),
+        (report.unchanged, "as before".to_owned()),
+        (report.bad_rows, "not stored".to_owned()),
+    ];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, what)| format!("{count} {what}")).collect();
+    if counts.is_empty() { "no rows".to_owned() } else { counts.join(", ") }
 }
 
 #[cfg(test)]
@@ -441,6 +488,22 @@ mod tests {
         let row = r#"{"<b>":"<script>\u202e","amount":4.5}"#.to_owned();
         let page = rows(&[row]).into_string();
         assert!(page.contains("&lt;script&gt;\\u{202e}") && !page.contains("<b>"), "{page}");
+    }
+
+    #[test]
+    fn what_stands_between_backticks_is_a_name() {
+        let shown = said("The stream `a<b` of `c is new").into_string();
+        assert_eq!(shown, "The stream <code><bdi>a&lt;b</bdi></code> of `c is new");
+    }
+
+    #[test]
+    fn counts_say_what_there_is() {
+        let report = |added, changed, bad_rows| {
+            counts(&ImportReport { added, changed, bad_rows, ..ImportReport::default() })
+        };
+        assert_eq!(report(1, 0, 0), "1 new row");
+        assert_eq!(report(3, 2, 1), "3 new rows, 2 changed, 1 not stored");
+        assert_eq!(report(0, 0, 0), "no rows");
     }
 
     #[test]

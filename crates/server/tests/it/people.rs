@@ -606,7 +606,7 @@ fn each_person_imports_on_the_page_into_records_of_their_own() {
             }
             std::thread::yield_now();
         };
-        assert!(ended.contains("added 1"), "{ended}");
+        assert!(ended.contains("1 new row"), "{ended}");
         let token = hosted.stile(&["token", "--person", own, "--owner"]);
         let listed = hosted.get(&token, "/v1/streams/birds/records").json();
         assert_eq!(listed["data"].as_array().unwrap().len(), 1, "{listed}");
