@@ -3,14 +3,16 @@
 //! A sign stands before each line that was taken out or put in, so nothing is said by colour alone.
 
 use maud::{Markup, html};
-use stile_domain::unseen::shown_start;
+use stile_domain::unseen::shown as escaped;
 
 use super::signed_in::Visit;
 
 /// The most lines of a difference that a page shows.
 const MAX_LINES: usize = 400;
-/// The most characters of a line of a difference.
+/// The most characters of a line of a difference, and those that stand before the place in it that
+/// changed.
 const MAX_LINE: usize = 400;
+const LEAD: usize = 60;
 
 /// What the row around a line takes, in bytes.
 const ROW_FRAME: usize = 20;
@@ -70,12 +72,10 @@ pub(super) fn difference(text: &str, form: DiffForm, bytes: usize) -> Markup {
     let copies = if form == DiffForm::Beside { 2 } else { 1 };
     let mut room = bytes / copies;
     // The first two lines name the versions, which the heading does.
-    let lines: Vec<Line> = text
-        .lines()
-        .skip(2)
-        .take(MAX_LINES)
+    let read: Vec<&str> = text.lines().skip(2).take(MAX_LINES).collect();
+    let lines: Vec<Line> = shown_lines(&read)
+        .into_iter()
         .map_while(|line| {
-            let line = shown_line(line);
             room = room.checked_sub(shown(&line).0.len() + ROW_FRAME)?;
             Some(line)
         })
@@ -140,14 +140,65 @@ fn beside(lines: &[Line]) -> Vec<[Option<&Line>; 2]> {
     rows
 }
 
-fn shown_line(line: &str) -> Line {
-    let kind = match line.as_bytes().first() {
+/// Returns lines as the page shows them. Of a long line that another one came in the place of, it
+/// shows where the two begin to differ.
+fn shown_lines(lines: &[&str]) -> Vec<Line> {
+    let kinds: Vec<LineKind> = lines.iter().map(|line| kind_of(line)).collect();
+    let mut others: Vec<Option<&str>> = vec![None; lines.len()];
+    let mut at = 0;
+    while at < lines.len() {
+        let run = |of: LineKind, from: usize| {
+            kinds.iter().skip(from).take_while(|kind| **kind == of).count()
+        };
+        let gone = run(LineKind::Gone, at);
+        let new = run(LineKind::New, at + gone);
+        for pair in 0..gone.min(new) {
+            let pair = [at + pair, at + gone + pair];
+            for [own, other] in [pair, [pair[1], pair[0]]] {
+                if let Some(place) = others.get_mut(own) {
+                    *place = lines.get(other).copied();
+                }
+            }
+        }
+        at += (gone + new).max(1);
+    }
+    let shown = lines.iter().zip(kinds).zip(others);
+    shown.map(|((line, kind), other)| (kind, shown_line(line, other))).collect()
+}
+
+fn kind_of(line: &str) -> LineKind {
+    match line.as_bytes().first() {
         Some(b'-') => LineKind::Gone,
         Some(b'+') => LineKind::New,
         Some(b'@') => LineKind::Place,
         _ => LineKind::Same,
+    }
+}
+
+/// Returns a line as the page shows it, with how much of it is left out at its end, and whether
+/// that differs from `other`.
+fn shown_line(line: &str, other: Option<&str>) -> String {
+    let (sign, text) = line.split_at_checked(1).unwrap_or(("", line));
+    let characters: Vec<char> = text.chars().collect();
+    if characters.len() <= MAX_LINE {
+        return escaped(&line.replace('\t', "    ")).into_owned();
+    }
+    let other: Option<Vec<char>> =
+        other.and_then(|other| other.get(1..)).map(|other| other.chars().collect());
+    let alike = other.as_ref().map_or(0, |other| {
+        characters.iter().zip(other).take_while(|(one, other)| one == other).count()
+    });
+    let first = alike.saturating_sub(LEAD);
+    let part: String = characters.iter().skip(first).take(MAX_LINE).collect();
+    let left = characters.get(first + MAX_LINE..).unwrap_or_default();
+    let differs = other.is_some_and(|other| !other.ends_with(left));
+    let before = if first > 0 { "… " } else { "" };
+    let after = match (left.len(), differs) {
+        (0, _) => String::new(),
+        (count, false) => format!(" … and {count} more characters"),
+        (count, true) => format!(" … and {count} more characters, which changed too"),
     };
-    (kind, shown_start(&line.replace('\t', "    "), MAX_LINE))
+    format!("{sign}{before}{}{after}", escaped(&part.replace('\t', "    ")))
 }
 
 #[cfg(test)]
@@ -176,9 +227,28 @@ mod tests {
     }
 
     #[test]
+    fn a_change_far_to_the_right_is_shown() {
+        let long = |name: &str| format!("pay to: {} {name} today", "a".repeat(900));
+        let text = format!("a\nb\n-{}\n+{}\n", long("Alice"), long("Mallory"));
+        for form in [DiffForm::Inline, DiffForm::Beside] {
+            let shown = difference(&text, form, 9_000).into_string();
+            assert!(shown.contains("Alice today</del>"), "{shown}");
+            assert!(shown.contains("Mallory today</ins>"), "{shown}");
+            assert!(shown.contains(">-… aaa"), "{shown}");
+        }
+        let text = format!("a\nb\n-x{}1\n+y{}2\n", "a".repeat(900), "a".repeat(900));
+        let shown = difference(&text, DiffForm::Inline, 9_000).into_string();
+        assert_eq!(shown.matches("… and 502 more characters, which changed too").count(), 2);
+        let text = format!("a\nb\n {}\n", "a".repeat(900));
+        let shown = difference(&text, DiffForm::Inline, 9_000).into_string();
+        assert!(shown.contains("… and 500 more characters</span>"), "{shown}");
+    }
+
+    #[test]
     fn side_by_side_the_lines_of_one_change_stand_in_one_row() {
         let text = "--- a\n+++ b\n@@ -1 +1 @@\n same\n-one\n-two\n+1\n same\n+new\n-x\n";
-        let lines: Vec<Line> = text.lines().skip(2).map(shown_line).collect();
+        let read: Vec<&str> = text.lines().skip(2).collect();
+        let lines = shown_lines(&read);
         let rows = beside(&lines);
         let text = |line: Option<&Line>| line.map_or("", |(_, text)| text.as_str()).to_owned();
         let rows: Vec<[String; 2]> =
