@@ -8,6 +8,7 @@ pub mod append_recovery;
 pub mod ascii_name;
 pub mod audit;
 pub mod base64;
+pub mod byte_size;
 mod civil;
 pub mod client_file;
 pub mod client_name;

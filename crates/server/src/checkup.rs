@@ -4,6 +4,7 @@
 use std::io;
 use std::path::Path;
 
+use stile_domain::byte_size::size;
 use stile_domain::records::instant::Instant;
 use stile_store::journal;
 use stile_store::probe;
@@ -81,8 +82,8 @@ pub fn folder(step: &str, shown: &str, path: &Path) -> Finding {
         }
         Ok(found) => found,
     };
-    let megabytes = found.free_bytes.map(|bytes| bytes >> 20);
-    let room = megabytes.map_or_else(String::new, |free| format!(", {free} MiB free"));
+    let free = found.free_bytes.map(size);
+    let room = free.map_or_else(String::new, |free| format!(", {free} free"));
     if !found.is_writable {
         let mend = "agents can read it and change nothing; give yourself the right to write";
         Finding::warning(step, format!("{shown} cannot be written to"), mend)
@@ -165,7 +166,10 @@ fn chain(state: &StateDir) -> Finding {
     };
     match found.faults.len() {
         0 => {
-            let whole = format!("{} lines are as they were written", found.lines);
+            let whole = match found.lines {
+                1 => "1 line is as it was written".to_owned(),
+                lines => format!("{lines} lines are as they were written"),
+            };
             Finding::good(STEP, whole + &removed + &unread)
         }
         1 => Finding::bad(STEP, format!("the journal was changed in one place{unread}"), MEND),
@@ -292,7 +296,7 @@ mod tests {
         drop(journal);
         let is_ann = |line: &JournalLine| line.subject.as_deref() == Some("ann");
         journal::JournalPlace::new(state.clone(), None).remove(&is_ann).unwrap();
-        assert_eq!(finding().detail, "1 lines are as they were written; the owner removed 1 line");
+        assert_eq!(finding().detail, "1 line is as it was written; the owner removed 1 line");
         std::fs::remove_dir_all(folder.path().join("journal")).unwrap();
         assert_eq!(finding().outcome, FindingGrade::Bad);
         std::fs::remove_file(folder.path().join("journal.db")).unwrap();

@@ -587,6 +587,11 @@ impl AccessView<'_> {
                 li {
                     bdi { (shown_name(&row.name)) }
                     span class="muted" { (row.how) ", " (when(self.now, row.at)) }
+                    @if self.has_space {
+                        a href={ (ACTIVITY_PATH) "?days=31&client=" (encode_component(&row.name)) } {
+                            "What it did" span class="unseen" { ": " (shown_name(&row.name)) }
+                        }
+                    }
                 }
             }
         });

@@ -81,7 +81,11 @@ impl ActivityView {
         let asked = visit.text("day");
         let zone = visit.zone_minutes.saturating_mul(MICROS_A_MINUTE);
         let today = day_of_instant(Instant(now.0.saturating_add(zone)));
-        let day = Instant::parse(asked).map_or(today, day_of_instant);
+        let day = match (asked, Instant::parse(asked)) {
+            ("", _) => today,
+            (_, Some(day)) => day_of_instant(day),
+            (_, None) => return Err(PageError::Refused("The day cannot be read.".to_owned())),
+        };
         let last = begin_of(&day, zone).unwrap_or(now);
         let begin = Instant(last.0.saturating_sub((days - 1) * MICROS_A_DAY));
         let end = Instant(last.0.saturating_add(MICROS_A_DAY)).to_rfc3339();

@@ -8,6 +8,7 @@ use http::Response;
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 use stile_domain::audit::told_name;
+use stile_domain::byte_size::size;
 use stile_domain::history::past_change::{Author, PastChange};
 use stile_domain::history::undo_plan::PathNow;
 use stile_domain::history::version::OldVersion;
@@ -255,7 +256,7 @@ fn folder_markup(
     };
     html! {
         h1 { "Files" }
-        (way(folder))
+        @if !folder.is_root() { (way(folder)) }
         @if rest.is_empty() && odd.is_none() {
             p class="empty" {
                 "There is nothing in this folder. What clients make here shows at once."
@@ -289,12 +290,14 @@ fn odd_names(names: &[String], mut room: Room) -> Option<Markup> {
     });
     Some(html! {
         section class="warning" aria-labelledby="odd" {
-            h2 id="odd" { "Names that cannot be read" }
+            h2 id="odd" { "Names that cannot be used" }
             p {
-                "These names are not UTF-8, so no client can see or change what has them, and this \
-                 page cannot open it. To let clients reach it, rename it in your file manager or \
-                 with " code { "mv" } " in a terminal. Bytes that are no character are written as "
-                code { "\\x" } " and their number."
+                "No path can have these names, so no client can see or change what has them, and \
+                 this page cannot open it: they are not UTF-8, or have a control character, a \
+                 backslash or something else that systems do not agree on. To let clients reach \
+                 it, rename it in your file manager or with " code { "mv" } " in a terminal. What \
+                 cannot be shown is written as " code { "\\x" } " or " code { "\\u" } " and its \
+                 number."
             }
             ul { (shown) }
             (shown.and_more(names.len()))
@@ -350,20 +353,6 @@ fn entry_row(visit: &Visit<'_>, entry: &Value) -> Markup {
             }
         }
     }
-}
-
-/// Returns a number of bytes for a person: `12 KB`.
-pub(super) fn size(bytes: u64) -> String {
-    if bytes == 1 {
-        return "1 byte".to_owned();
-    }
-    let units = ["bytes", "KB", "MB", "GB", "TB"];
-    let (mut count, mut unit) = (bytes, 0);
-    while count >= 10_000 && unit + 1 < units.len() {
-        count /= 1000;
-        unit += 1;
-    }
-    format!("{count} {}", units.get(unit).copied().unwrap_or_default())
 }
 
 /// The page of one file.
@@ -477,20 +466,6 @@ impl FileView<'_> {
                     }
                 }
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_few_digits() {
-        for (bytes, said) in
-            [(0, "0 bytes"), (9_999, "9999 bytes"), (12_400, "12 KB"), (5_000_000_000, "5000 MB")]
-        {
-            assert_eq!(size(bytes), said);
         }
     }
 }

@@ -5,8 +5,8 @@ use axum::body::Body;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use maud::{Markup, html};
+use stile_domain::byte_size::size;
 
-use super::files_page::size;
 use super::frame::{BACKUP_PATH, BACKUP_PROGRESS_PATH, HEALTH_PATH, RECORDS_PATH};
 use super::signed_in::{self, Outcome, PageError, Visit};
 use super::times::{ago, instant};

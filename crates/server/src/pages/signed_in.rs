@@ -28,6 +28,9 @@ const ONCE_FIELD: &str = "once";
 const USED: &str = "This form was sent before, and what it makes was made then. Nothing was made \
                     now. Open the page anew to make another one.";
 
+const BAD_ADDRESS: &str = "The address of the page cannot be read: a part of it is no text, is \
+                           there twice, or is too long.";
+
 /// Why a page cannot be shown or changed.
 #[derive(Debug)]
 pub(super) enum PageError {
@@ -160,7 +163,9 @@ pub(super) fn show(
         };
         return redirect(&format!("{SIGN_IN_PATH}?return_to={}", encode_component(&here)));
     };
-    let parameters = FormParameters::parse(&request.query).unwrap_or_default();
+    let Ok(parameters) = FormParameters::parse(&request.query) else {
+        return failed(&PageError::Refused(BAD_ADDRESS.to_owned()));
+    };
     let visit = visit(server, request, &session, &parameters);
     match content(&visit) {
         Ok(content) => visit.frame(title, path).respond(StatusCode::OK, &content),

@@ -48,7 +48,9 @@ impl ToldCall {
             CallKind::Read => "read",
         };
         let at = Instant::parse(&line.at).map(|Instant(micros)| micros / 1_000_000);
-        let file = line.path.as_ref().filter(|_| line.shortened != Some(true));
+        // A refused call may have made no file.
+        let happened = line.outcome == "ok" && line.dry_run != Some(true);
+        let file = line.path.as_ref().filter(|_| happened);
         html! {
             li class=(class) {
                 span class="said" {

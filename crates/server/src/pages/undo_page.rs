@@ -183,7 +183,7 @@ impl PlanView<'_> {
                 },
                 Some(planned) => { (self.plan(planned)) }
             }
-            p { a href=(ACTIVITY_PATH) { "Back to the activity" } }
+            p class="links" { a href=(ACTIVITY_PATH) { "Back to the activity" } }
         }
     }
 
@@ -293,9 +293,9 @@ fn done(
         }
         (shortfalls(&made.shortfalls(), "What was not taken back", room))
         @if let Some(call) = call {
-            p { a href={ (UNDO_PATH) "?call=" (call) } { "Take this undo back" } }
+            p class="links" { a href={ (UNDO_PATH) "?call=" (call) } { "Take this undo back" } }
         }
-        p { a href=(ACTIVITY_PATH) { "Back to the activity" } }
+        p class="links" { a href=(ACTIVITY_PATH) { "Back to the activity" } }
     }
 }
 

@@ -211,7 +211,9 @@ fn owner_page_tells_what_each_client_saw_and_changed() {
         ("tool=text.replace", "cursor changed", "cursor read"),
         ("outcome=refused", "Nobody called anything", "cursor read"),
         ("day=2026-01-01", "Nobody called anything", "cursor read"),
-        ("day=nonsense&days=x&before=y", "cursor read", "<script>"),
+        ("days=x&before=y", "cursor read", "<script>"),
+        ("day=nonsense", "The day cannot be read", "cursor read"),
+        ("path=%FF", "The address of the page cannot be read", "cursor read"),
     ] {
         let page = activity(&mut owner, query);
         assert!(page.contains(shown) && !page.contains(hidden), "{query}: {page}");

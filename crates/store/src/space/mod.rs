@@ -145,6 +145,13 @@ pub struct Space {
 #[error("the space cannot be opened: {0}")]
 pub struct OpenError(#[from] io::Error);
 
+impl OpenError {
+    /// Returns which kind of error the system gave.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.0.kind()
+    }
+}
+
 /// A file that was created.
 #[derive(Clone, Copy, Debug)]
 pub struct CreatedFile {
@@ -312,8 +319,9 @@ impl Space {
         self.answer(to, move |inner| inner.list(&permit, after.as_ref())).await
     }
 
-    /// Returns names of a folder that are not UTF-8, so that no path can express them, `most` at
-    /// most. Bytes that are not part of a character are written as `\\xff`.
+    /// Returns names of a folder that no path can express, `most` at most: those that are not
+    /// UTF-8 or have a control character, and others. Bytes that are not part of a character are
+    /// written as `\\xff`.
     pub async fn odd_names(
         &self,
         permit: Permit<List>,

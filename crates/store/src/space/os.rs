@@ -689,15 +689,22 @@ pub(super) fn entries(
     Ok(false)
 }
 
-/// Returns names of a folder that are not UTF-8, `most` at most. A byte that is not part of a
-/// character is written as `\\xff`.
-pub(super) fn odd_names(folder: &OwnedFd, most: usize) -> io::Result<Vec<String>> {
+/// Returns names of a folder that are not UTF-8 or that `is_odd`, `most` at most. A byte that is
+/// not part of a character is written as `\\xff`.
+pub(super) fn odd_names(
+    folder: &OwnedFd,
+    most: usize,
+    is_odd: impl Fn(&str) -> bool,
+) -> io::Result<Vec<String>> {
     let mut odd = Vec::new();
     for entry in rustix::fs::Dir::read_from(folder)? {
         let entry = entry?;
         let bytes = entry.file_name().to_bytes();
-        if std::str::from_utf8(bytes).is_err() {
-            odd.push(escaped_bytes(bytes));
+        match std::str::from_utf8(bytes) {
+            Err(_) => odd.push(escaped_bytes(bytes)),
+            Ok("." | "..") => {}
+            Ok(name) if is_odd(name) => odd.push(name.to_owned()),
+            Ok(_) => {}
         }
         if odd.len() >= most {
             break;
