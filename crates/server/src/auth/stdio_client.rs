@@ -11,6 +11,7 @@ use stile_domain::client_name::{DOCTOR, UNNAMED, self_named};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
+use stile_domain::shell_word::quoted;
 use stile_domain::sign_in::client_metadata::ClientName;
 use stile_store::state::{AfterEnd, StateError, StdioAccess, TokenKind, TokenRecord, TokenStore};
 
@@ -63,7 +64,8 @@ pub enum StdioRefusal {
     /// The owner ended the client.
     #[error(
         "the owner ended the access of {client}, so nothing was done; if you are the owner, \
-         `stile connect` shows how to let a client in again"
+         `stile client allow {}` lets it in again",
+        quoted(client)
     )]
     Ended {
         /// The name of the client.

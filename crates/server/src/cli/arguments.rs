@@ -36,7 +36,7 @@ pub(crate) fn command_for(settings: Settings<'_>, arguments: &[OsString]) -> Com
 fn program() -> Command {
     Command::new("stile")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Lets AI agents into a folder of yours, one bounded and authorized step at a time.")
+        .about("Lets AI agents into a folder of yours, one authorized step at a time.")
         .after_help(
             "\
 Examples:
@@ -207,7 +207,7 @@ Example, as most clients are configured:
 
 fn search(settings: Settings<'_>) -> Command {
     Command::new("search")
-        .about("Finds files by what they say, the best first, as the tool file.search does.")
+        .about("Finds files by what they say, the best first.")
         .arg(
             positional("question", "QUESTION", "Words that you remember, or a question.")
                 .num_args(1..)
@@ -359,7 +359,7 @@ Examples:
 fn sign_in(settings: Settings<'_>) -> Command {
     Command::new("sign-in")
         .visible_alias("page")
-        .about("Prints a link that signs you in to the pages of a running server, once.")
+        .about("Prints a link to your pages, for one use.")
         .args(setting_arguments(settings, CommandGroup::Token))
         .arg(one(
             "address",
@@ -387,7 +387,7 @@ Examples:
 
 fn client(settings: Settings<'_>) -> Command {
     Command::new("client")
-        .about("Shows, adds and ends the clients that you let in, also with a token or an entry.")
+        .about("Shows, adds and ends the clients that you let in.")
         .args(setting_arguments(settings, CommandGroup::Token).map(|arg| arg.global(true)))
         .subcommand_required(true)
         .disable_help_subcommand(true)
@@ -439,6 +439,18 @@ fn client(settings: Settings<'_>) -> Command {
                     .required_unless_present("all"),
                 )
                 .arg(flag("all", "End every client.").conflicts_with("id")),
+        )
+        .subcommand(
+            Command::new("allow")
+                .about("Lets a client in again that starts `stile stdio` and that you ended.")
+                .arg(
+                    positional(
+                        "id",
+                        "ID",
+                        "The client by its name or identifier, or the beginning of either.",
+                    )
+                    .allow_hyphen_values(true),
+                ),
         )
         .after_help(
             "\

@@ -75,8 +75,24 @@ failures! {
     DatabaseError: {}
     HistoryError: {}
     RecordsError: {}
-    StateError: { StateError::Overlap { .. } }
     UnknownInput: { UnknownInput::Format { .. } }
+}
+
+impl From<StateError> for Failure {
+    fn from(error: StateError) -> Self {
+        match &error {
+            StateError::Overlap { .. } => Self::Usage(error.to_string()),
+            StateError::Io { error: refused, .. }
+                if matches!(
+                    refused.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                Self::Failed(format!("{error}; --state or STILE_STATE names another folder"))
+            }
+            _ => Self::Failed(error.to_string()),
+        }
+    }
 }
 
 impl From<SeveralClients> for Failure {

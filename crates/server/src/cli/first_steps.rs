@@ -12,8 +12,8 @@ use crate::config::{Config, SettingsList as _};
 
 /// The commands that `stile -h` lists.
 const COMMON: &[&str] = &[
-    "serve", "connect", "disconnect", "sign-in", "client", "token", "search", "history", "undo",
-    "audit", "import", "grant", "service", "doctor", "update",
+    "serve", "connect", "sign-in", "client", "token", "search", "history", "undo", "audit",
+    "import", "grant", "service", "doctor",
 ];
 
 /// Flags of several commands that a newcomer does not need.
@@ -143,6 +143,14 @@ mod tests {
             let full = line.replace(" -h", " --help");
             assert!(help.contains(&format!("`{full}`")), "{help}");
         }
+    }
+
+    #[test]
+    fn the_first_help_fits_on_a_small_terminal() {
+        let command = crate::cli::arguments::command(Config::DECLARATIONS).term_width(80);
+        let help = shortened(command).try_get_matches_from(words("stile -h")).unwrap_err();
+        let help = help.to_string();
+        assert!(help.lines().count() <= 24, "{} lines:\n{help}", help.lines().count());
     }
 
     #[test]

@@ -317,6 +317,31 @@ fn no_client_bears_a_name_that_this_program_gives_its_own_calls() {
 }
 
 #[test]
+fn any_client_that_was_ended_is_let_in_again_by_its_name() {
+    let owner = Owner::new();
+    // One has a name of the owner's, the other names itself.
+    for (given, named) in [(&["--client", "My Ed"][..], "My Ed"), (&[], "claude-ai (self-named)")] {
+        let mut client = owner.rig.stdio(given);
+        open(&mut client, "claude-ai");
+        call(&mut client, "file.list", json!({ "path": "/" }));
+        let ended = owner.said(&["client", "end", named]);
+        assert!(ended.contains("`stile client allow` lets it in again"), "{ended}");
+        let refused = call(&mut client, "file.list", json!({ "path": "/" }));
+        assert!(refused["error"].is_object(), "{refused}");
+        let allowed = owner.said(&["client", "allow", named]);
+        assert!(allowed.starts_with(&format!("{named} is let in again")), "{allowed}");
+        let again = owner.said(&["client", "allow", named]);
+        assert!(again.contains("is let in already"), "{again}");
+        let mut client = owner.rig.stdio(given);
+        open(&mut client, "claude-ai");
+        let listed = call(&mut client, "file.list", json!({ "path": "/" }));
+        assert!(listed["result"].is_object(), "{listed}");
+    }
+    let unknown = owner.run(&["client", "allow", "nobody"]);
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
 fn an_ended_client_is_refused_until_it_is_connected_again() {
     let owner = Owner::new();
     let start = || owner.rig.stdio(&["--client", "claude-desktop"]);
@@ -335,7 +360,8 @@ fn an_ended_client_is_refused_until_it_is_connected_again() {
     let refused =
         owner.run(&["stdio", owner.rig.root.to_str().unwrap(), "--client", "claude-desktop"]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("stile connect"));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("`stile client allow claude-desktop` lets it in again"), "{said}");
     // Another client is not concerned.
     open(&mut owner.rig.stdio(&["--client", "cursor"]), "cursor");
 

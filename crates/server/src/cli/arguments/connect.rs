@@ -42,7 +42,7 @@ fn parse_name(text: &str) -> Result<String, String> {
 
 fn connect(settings: Settings<'_>) -> Command {
     Command::new("connect")
-        .about("Connects an MCP client: shows the entry for its configuration file, or writes it.")
+        .about("Connects an MCP client: shows its entry, or writes it.")
         .arg(client().help("The client. Without one, all clients and their files are listed."))
         .arg(flag("write", "Change the client's file. A copy of the file is kept beside it."))
         .arg(scope("What the client may do with files. May be repeated. [default: write:/]"))
@@ -104,7 +104,7 @@ Examples:
 
 fn disconnect(settings: Settings<'_>) -> Command {
     Command::new("disconnect")
-        .about("Removes this server from a client's configuration file, and ends its access.")
+        .about("Takes this server out of a client's file, and ends its access.")
         .arg(client().required(true).help("The client."))
         .arg(name())
         .args(

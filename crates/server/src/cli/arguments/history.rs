@@ -41,7 +41,7 @@ fn yes() -> Arg {
 
 fn history() -> Command {
     Command::new("history")
-        .about("Shows what agents changed: when, who, and which versions there are.")
+        .about("Shows what agents changed: when, who, and the old versions.")
         .arg(optional("path", "PATH", "Only changes of this file, or of files in this folder."))
         .arg(client("Only changes by tokens of this client."))
         .arg(since(

@@ -324,7 +324,7 @@ Example:
 
 fn grant() -> Command {
     Command::new("grant")
-        .about("Makes, shows and revokes grants: what one client may see of the records.")
+        .about("Makes, shows and revokes grants: what a client sees of records.")
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(grant_create())

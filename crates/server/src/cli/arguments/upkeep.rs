@@ -79,7 +79,7 @@ Examples:
 
 fn doctor(settings: Settings<'_>) -> Command {
     Command::new("doctor")
-        .about("Checks everything that a client needs, and names the step that fails.")
+        .about("Checks what a client needs, and names the step that fails.")
         .arg(one(
             ROOT.declaration.key,
             "DIR",

@@ -9,11 +9,13 @@ use std::collections::HashSet;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::client_name::is_reserved;
+use stile_domain::shell_word::quoted;
 use stile_domain::sign_in::client_metadata::ClientName;
 use stile_domain::sign_in::redirect_uri::RedirectUri;
 use stile_domain::unseen::shown;
 use stile_store::state::{
-    AuthorizationRecord, ClientKind, ClientRecord, TokenKind, TokenRecord, TokenStore,
+    AfterEnd, AuthorizationRecord, ClientKind, ClientRecord, StdioAccess, TokenKind, TokenRecord,
+    TokenStore,
 };
 
 use crate::auth::last_uses;
@@ -81,7 +83,58 @@ pub(super) fn run(
             let ended = end((matches, environment), &home, (&tokens, &grants), now)?;
             Ok(writeln!(output, "{ended}")?)
         }
+        "allow" => {
+            let allowed = allow((matches, environment), &home, &tokens, now)?;
+            Ok(writeln!(output, "{allowed}")?)
+        }
         _ => Ok(()),
+    }
+}
+
+/// Lets a client in again that starts `stile stdio` and has ended. Returns what was done, as a
+/// sentence.
+fn allow(
+    (matches, environment): (&ArgMatches, Environment<'_>),
+    home: &Home,
+    tokens: &TokenStore,
+    now: i64,
+) -> Result<String, Failure> {
+    let grants = Grants::of(home, environment)?;
+    let mut all = known(tokens, &grants)?;
+    let mut local = TokenClients::of(tokens, &grants, now)?;
+    if let Some(subject) = home.subject()? {
+        all.retain_mut(|known| known.leave_only(&subject));
+        local.leave_only(&subject);
+    }
+    let named: Vec<Named<'_>> =
+        all.iter().map(|known| known.named(now)).chain(local.named(now)).collect();
+    let typed = text(matches, "id").unwrap_or_default();
+    let id = beginning::full(&id_of_name(typed, &named)?, named.iter().map(|named| named.id))?;
+    let client = named.iter().find(|named| named.id == id).ok_or_else(|| unknown(&id))?;
+    let name = shown(client.name);
+    let record = tokens.find(&id)?.filter(|record| local.records().any(|it| it.jti == record.jti));
+    match record {
+        Some(record) if record.kind == TokenKind::Stdio => {
+            let jti = uuid::Uuid::new_v4().to_string();
+            let wanted = TokenRecord { jti, issued: now, revoked: None, ..record.clone() };
+            let access = tokens.admit_stdio_client(&wanted, AfterEnd::StaysOut)?;
+            if matches!(access, StdioAccess::Allowed(_)) {
+                return Ok(format!("{name} is let in already"));
+            }
+            tokens.admit_stdio_client(&wanted, AfterEnd::IsLetIn)?;
+            Ok(format!(
+                "{name} is let in again, with the rights in its own settings; it may have to be \
+                 started anew"
+            ))
+        }
+        Some(_) => Err(Failure::Usage(format!(
+            "a token that ended does not come back, so nothing was changed; `stile token --client \
+             {}` makes {name} another one",
+            quoted(client.name)
+        ))),
+        None => Err(Failure::Usage(format!(
+            "{name} asks you in the browser, so nothing was changed: let it sign in again"
+        ))),
     }
 }
 
@@ -319,7 +372,7 @@ const REFUSED: &str = "every server refuses its tokens from the next request on"
 fn way_back(record: Option<&TokenRecord>) -> &'static str {
     match record.map(|record| record.kind) {
         None => "Its registration stays: it may ask you again",
-        Some(TokenKind::Stdio) => "`stile connect` lets it in again",
+        Some(TokenKind::Stdio) => "`stile client allow` lets it in again",
         Some(_) => "A new token of `stile token` lets it in again",
     }
 }

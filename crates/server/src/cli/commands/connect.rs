@@ -505,6 +505,10 @@ fn list(
     output: &mut dyn Write,
     colours: Colours,
 ) -> Result<(), Failure> {
+    // The files of all clients are below it.
+    if CLIENTS.iter().all(|it| it.files(Platform::current(), environment).is_none()) {
+        return Err(Failure::Usage("there is no home folder: HOME is not set".to_owned()));
+    }
     // A state that cannot be read ends nothing.
     let config = settings(matches, environment).ok().map(|resolved| resolved.config);
     let home = config.as_ref().and_then(|config| Home::open_existing(config).ok());

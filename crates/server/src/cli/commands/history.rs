@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::history::past_change::{ChangeNumber, PastChange};
-use stile_domain::history::undo_plan::{LeftChange, LeftReason};
+use stile_domain::history::undo_plan::{LeftChange, LeftReason, PathNow};
 use stile_domain::history::version::OldVersion;
 use stile_domain::unseen::shown;
 use stile_store::history::ChangeQuery;
@@ -49,8 +49,21 @@ pub(super) fn list(
         return Ok(());
     }
     if changes.is_empty() {
-        let of = query.path.map(|path| format!(" of {}", shown(path.as_str()))).unwrap_or_default();
-        writeln!(output, "The history of {} has no such change{of}.", owner.root.display())?;
+        let root = owner.root.display();
+        let is_of_some = query.client.is_some() || query.since.is_some();
+        match &query.path {
+            Some(path) if owner.read(owner.files.now(path))? == PathNow::Nothing => {
+                let path = shown(path.as_str());
+                writeln!(output, "There is no {path} in {root}, and the history has none.")?;
+            }
+            Some(path) => {
+                let such = if is_of_some { "such " } else { "" };
+                let path = shown(path.as_str());
+                writeln!(output, "The history of {root} has no {such}change of {path}.")?;
+            }
+            None if is_of_some => writeln!(output, "The history of {root} has no such change.")?,
+            None => writeln!(output, "No agent has changed anything in {root}.")?,
+        }
         return Ok(());
     }
     let headings = ["CHANGE", "CALL", "WHEN (UTC)", "CLIENT", "USER", "TOOL", "WHAT"];

@@ -1,6 +1,6 @@
 //! Opens what the commands work on: the state folder, the journal, the space and the records.
 
-use std::io::{self, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -429,7 +429,19 @@ fn document_reader() -> Option<Arc<dyn DocumentReader>> {
 }
 
 fn cannot_open(config: &Config, error: &OpenError) -> Failure {
-    Failure::Usage(format!("cannot serve {}: {error}", config.root.display()))
+    let root = config.root.display();
+    Failure::Usage(match error.kind() {
+        ErrorKind::NotFound => {
+            format!("there is no folder {root}; make it, or name another one")
+        }
+        ErrorKind::NotADirectory => {
+            format!("{root} is no folder; name the folder that agents are let into")
+        }
+        ErrorKind::PermissionDenied => {
+            format!("{root} cannot be opened; give yourself the right to read it, or name another")
+        }
+        _ => format!("cannot serve {root}: {error}"),
+    })
 }
 
 #[cfg(test)]

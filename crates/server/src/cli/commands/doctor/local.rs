@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::ArgMatches;
@@ -31,11 +32,7 @@ pub(super) fn check(
     }
     match StateDir::open_existing(&config.state) {
         Err(StateError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
-            findings.push(Finding::warning(
-                "state",
-                format!("there is no state folder {}", config.state.display()),
-                "`stile serve` makes it",
-            ));
+            findings.push(no_state(&config.state));
         }
         Err(error) => findings.push(failed("state", &error)),
         Ok(state) => {
@@ -61,6 +58,24 @@ pub(super) fn check(
         None => port(config.listen),
     });
     Ok(findings)
+}
+
+/// Says that there is no state folder, and whether a server could make one.
+fn no_state(state: &Path) -> Finding {
+    let (shown, state) = (state.display(), std::path::absolute(state).unwrap_or_default());
+    let above = state.ancestors().skip(1).find_map(|folder| probe::folder(folder).ok());
+    match above {
+        Some(above) if above.is_writable => Finding::warning(
+            "state",
+            format!("there is no state folder {shown}"),
+            "`stile serve` makes it",
+        ),
+        _ => Finding::bad(
+            "state",
+            format!("there is no state folder {shown}, and it cannot be made there"),
+            "name another with --state or STILE_STATE",
+        ),
+    }
 }
 
 fn root(resolved: &Resolved) -> Finding {
