@@ -227,7 +227,8 @@ fn cursor_binding(context: ReadContext<'_>, target: &RequestTarget) -> Binding {
         .filter(|(name, _)| !matches!(name.as_str(), "limit" | "cursor"))
         .map(|(name, value)| [name.as_str(), value.as_str()])
         .collect();
-    // Their order means something only among the fields of `group_by`, which a stable sort keeps.
+    // A cursor is good for the same parameters in any order. Only the fields of `group_by` have an
+    // order that means something, and a stable sort keeps it.
     pairs.sort_by_key(|[name, _]| *name);
     let parts = ["aggregate", context.view.caller(), &target.stream];
     Binding::new(parts.into_iter().chain(pairs.into_iter().flatten()))

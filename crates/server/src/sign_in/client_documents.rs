@@ -35,8 +35,8 @@ const PAUSE: Duration = Duration::from_secs(60);
 const MAX_DOCUMENTS: usize = 256;
 /// The most fetches at once.
 const MAX_FETCHES: usize = 4;
-/// Fetches for all strangers together, or from the reserve, that may start at once, and the time in
-/// which one more may.
+/// How many fetches all strangers together may start at once, and the reserve for others as many;
+/// after that, one more may start in each interval.
 const BURST: u32 = 20;
 const INTERVAL: Duration = Duration::from_secs(3);
 /// The same for one source of strangers.

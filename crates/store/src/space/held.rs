@@ -68,7 +68,8 @@ impl Held {
         self.take_as((folder, name), name)
     }
 
-    /// Takes a file out of a folder under another name, which must be one of ours.
+    /// Takes a file out of a folder under another name, which must be one that this program gives
+    /// its unfinished files.
     pub(super) fn take_as(&self, from: (&OwnedFd, &str), name: &str) -> io::Result<()> {
         os::move_ours(from, (&self.handle, name))
     }

@@ -248,7 +248,7 @@ impl PageInOrder {
         self.taken > 0 && Instant::now() >= deadline
     }
 
-    /// Returns the page, after which another one follows.
+    /// Returns the page of a walk that goes on, with the cursor of the next page.
     fn finish(self) -> SearchPage {
         SearchPage { next: Some(self.next), ..self.page }
     }

@@ -97,7 +97,8 @@ impl Spool {
         Self { records, shared, by, limit, held, file: None, bytes: 0, problem: None }
     }
 
-    /// Moves what is held to the file, which is made if there is none.
+    /// Appends the part of the answer that is in memory to the file, and makes the file if there is
+    /// none.
     fn write_to_file(&mut self) -> Result<(), Problem> {
         let bytes = self.held.len();
         let (file, share) = match &mut self.file {
