@@ -287,9 +287,12 @@ async function importByDropping(page) {
   assert.match(await page.locator("main").innerText(), /XX00 <b>5678/);
   await page.getByLabel("Where the rows come from").fill("bank");
   await page.getByLabel("What they are").fill("payments");
-  await page.getByRole("button", { name: "Look again" }).click();
+  await page.getByLabel("What they are").blur();
+  // The preview follows the choices, and what was looked at goes with the form.
+  await page.locator('input[name=seen][value*="connection=bank&stream=payments"]')
+    .waitFor({ state: "attached" });
   await page.getByRole("button", { name: "Store all rows" }).click();
-  await page.getByText("added 2, changed 0, unchanged 0, bad 0").waitFor();
+  await page.getByText("2 new rows").waitFor();
   await inspect(page, "import stored");
   // The second of the files takes its turn.
   await page.getByRole("button", { name: "Go on to the next file" }).click();
@@ -348,7 +351,11 @@ async function grantByChoosing(page) {
 async function recordsOnConsent(page) {
   const { client_id: id } = await register("A client with records");
   const asked = await approve(page, id);
+  // By the keyboard alone: an arrow chooses, the button adds, and the focus is in what came.
   await page.getByLabel("Add records of").selectOption({ label: "payments of bank, 2 records" });
+  assert.equal(await page.locator("#stream-of-0").count(), 0, "a choice alone adds nothing");
+  await page.getByRole("button", { name: "Add", exact: true }).press("Enter");
+  await page.locator("#stream-of-0 input:focus").waitFor();
   const seen = page.locator("#seen-0");
   await seen.getByText("It would see nothing of this.").waitFor();
   await page.getByLabel(/^amount/).check();
@@ -450,7 +457,7 @@ async function withoutScript() {
   while (await page.getByRole("link", { name: "Look again" }).count()) {
     await page.getByRole("link", { name: "Look again" }).click();
   }
-  await page.getByText("added 2, changed 0, unchanged 0, bad 0").waitFor();
+  await page.getByText("2 new rows").waitFor();
   // A button shows what the ticks of a grant mean.
   await page.goto(`${origin}/owner/grant`);
   await page.getByRole("link", { name: "records of plain" }).click();

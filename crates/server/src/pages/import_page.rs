@@ -66,7 +66,8 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
                 }
             },
         };
-        Ok(ImportView { csrf_token: &csrf_token, shown, next: &next }.markup())
+        let changed = !visit.text("changed").is_empty();
+        Ok(ImportView { csrf_token: &csrf_token, shown, changed, next: &next }.markup())
     })
 }
 
@@ -106,7 +107,8 @@ pub fn store(server: &AuthorizationServer, request: &WebRequest) -> Response<Bod
         let chosen = chosen(visit, &upload);
         // What the owner did not look at is shown, and not stored.
         if visit.text("do") == SHOW || visit.text(SEEN_FIELD) != chosen.query() {
-            return Ok(Outcome::Redirect(format!("{IMPORT_PATH}?{}", chosen.query())));
+            let asked = if visit.text("do") == SHOW { "" } else { "&changed=on" };
+            return Ok(Outcome::Redirect(format!("{IMPORT_PATH}?{}{asked}", chosen.query())));
         }
         let order = order(&chosen).map_err(PageError::Refused)?;
         let owned = (records.service, records.owner);

@@ -70,6 +70,8 @@ pub(super) enum Shown<'a> {
 pub(super) struct ImportView<'a> {
     pub(super) csrf_token: &'a str,
     pub(super) shown: Shown<'a>,
+    /// Whether the owner wanted to store another choice than they had looked at.
+    pub(super) changed: bool,
     /// The files that were sent together with this one, and whose turn comes.
     pub(super) next: &'a [Arc<Upload>],
 }
@@ -165,6 +167,12 @@ impl ImportView<'_> {
         previewed: &Result<(ImportTarget, Previewed), String>,
     ) -> Markup {
         html! {
+            @if self.changed {
+                p class="warning" role="alert" {
+                    "You changed how the file is read after you looked at it, so nothing is stored \
+                     yet. This is what it becomes now."
+                }
+            }
             (self.choices(upload, chosen))
             div id="preview" data-follows { (found(upload, previewed)) }
         }

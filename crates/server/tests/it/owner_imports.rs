@@ -386,7 +386,8 @@ fn owner_import_stores_only_what_was_looked_at() {
     assert!(preview.contains("decimal=comma") && preview.contains("stream=rows"), "{preview}");
     assert_eq!(place.stile(&["streams", "--json"]).trim(), "[]");
     let page = owner.get(&place.at(&preview));
-    assert!(text_of(&page).contains("1.5"), "{}", text_of(&page));
+    let shown = text_of(&page);
+    assert!(shown.contains("1.5") && shown.contains("nothing is stored yet"), "{shown}");
     let stored = place.send(&mut owner, &page, "/owner/import/store", &[("do", "store")]);
     assert_eq!(location(&stored), Some("/owner/import"), "{}", text_of(&stored));
     let ended = ended_import(&mut owner, &place);
