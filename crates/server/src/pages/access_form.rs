@@ -135,9 +135,9 @@ impl AccessForm<'_> {
                     summary { "What that opens of each folder" }
                     ul id="tree" class="tree" data-grows { @for row in &rows { (row) } }
                     p class="muted" {
-                        @if left_out > 0 { (left_out) " more folders, and those " }
-                        @else { "Folders " }
-                        "further in, are as the one that they are in, unless you name them here."
+                        @if left_out > 0 { (left_out) " more folders, and those further in, are " }
+                        @else { "Folders further in are " }
+                        "as the one that they are in, unless you name them here."
                     }
                     div id="named" class="narrower" data-follows { (self.named()) }
                     p class="muted" {

@@ -209,7 +209,7 @@ impl ImportView<'_> {
                 {
                     (csrf_field(self.csrf_token))
                     input type="hidden" name="upload" value=(upload.number);
-                    span id="looked-at" data-follows {
+                    span id="looked-at" data-follows hidden {
                         input type="hidden" name=(SEEN_FIELD) value=(chosen.query());
                     }
                     (name("connection", "Where the rows come from", &chosen.connection))
