@@ -76,6 +76,9 @@ async fn stopping_answers_running_calls_and_ends_streams() {
     let address = server.address;
     let (legacy, modern, (), ()) =
         tokio::join!(legacy.reply(), modern.reply(), stream.closed(), idle.closed());
+    for answered in [&legacy, &modern] {
+        assert_eq!(answered.header("connection"), Some("close"), "announced to what still ran");
+    }
     assert_eq!(legacy.json()["result"]["structuredContent"]["done"], true);
     assert_eq!(modern.json()["result"]["structuredContent"]["done"], true);
     server.stopped().await;

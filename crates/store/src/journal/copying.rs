@@ -78,10 +78,14 @@ impl Copier {
         }
     }
 
-    /// Copies all files, and logs when that begins to fail and when it passes again.
+    /// Copies all files, and logs when that begins to fail and when it passes again. An outage of the
+    /// database has its own line in the log.
     fn copy_all(&mut self) {
         let done = self.copy_changed();
         match (&done, self.is_failing) {
+            (Err(error), _) if error.kind() == io::ErrorKind::NotConnected => {
+                tracing::debug!(target: "stile::journal", %error, "the journal is not copied now");
+            }
             (Err(error), false) => tracing::warn!(
                 target: "stile::journal",
                 %error,
