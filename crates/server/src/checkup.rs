@@ -134,7 +134,7 @@ pub fn database(database: &Database) -> Vec<Finding> {
             "servers answer reads, and 503 to what writes, until the database takes writes again",
         ),
     };
-    let clocks = match (condition.clock_fault(), condition.ahead_seconds) {
+    let clocks = match (condition.clock_fault(), condition.ahead_milliseconds) {
         (Some(fault), _) => Finding::bad(
             "clocks",
             fault,

@@ -38,15 +38,15 @@ pub fn wall_clock() -> SystemTime {
 }
 
 /// Lets this process go by another clock, which showed `time` when [`steady`] showed `at`. Returns
-/// by how many whole seconds the clock of the machine is ahead of it; negative if behind.
+/// by how many milliseconds the clock of the machine is ahead of it; negative if behind.
 pub(crate) fn follow(time: SystemTime, at: Duration) -> i64 {
     let now = time + steady().saturating_sub(at);
     let machine = machine_clock();
     *followed() = Some(Followed { time, at });
-    let seconds = |by: Duration| i64::try_from(by.as_secs()).unwrap_or(i64::MAX);
+    let milliseconds = |by: Duration| i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
     match machine.duration_since(now) {
-        Ok(ahead) => seconds(ahead),
-        Err(behind) => -seconds(behind.duration()),
+        Ok(ahead) => milliseconds(ahead),
+        Err(behind) => -milliseconds(behind.duration()),
     }
 }
 

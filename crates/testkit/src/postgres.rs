@@ -233,8 +233,9 @@ impl TestDatabase {
         &self.server
     }
 
-    /// Overwrites the head of a page of a table, in each file that has rows which match a condition,
-    /// while the server is stopped. The page is in the middle of those that have such rows.
+    /// Overwrites the head of a page of a table, in each file that has rows which match a
+    /// condition, while the server is stopped. The page is in the middle of those that have such
+    /// rows.
     ///
     /// # Panics
     /// No row matches.

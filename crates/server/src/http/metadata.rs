@@ -167,8 +167,8 @@ pub fn protected_resource(
 }
 
 /// Returns 200 if requests can be sent to this server now, or 503 and why not: the server stops,
-/// the database does not answer, the clock of the machine is not the database's, or the space cannot
-/// be changed. A database that only reads is 200, and is named.
+/// the database does not answer, the clock of the machine is not the database's, or the space
+/// cannot be changed. A database that only reads is 200, and is named.
 pub async fn ready(
     space: Option<SpaceTools>,
     fleet: Option<Arc<Fleet>>,

@@ -78,8 +78,8 @@ impl Copier {
         }
     }
 
-    /// Copies all files, and logs when that begins to fail and when it passes again. An outage of the
-    /// database has its own line in the log.
+    /// Copies all files, and logs when that begins to fail and when it passes again. An outage of
+    /// the database has its own line in the log.
     fn copy_all(&mut self) {
         let done = self.copy_changed();
         match (&done, self.is_failing) {

@@ -11,16 +11,16 @@ use super::error::PgError;
 use crate::clock;
 
 /// By how much the clock of this machine may differ from the database's.
-const MAX_DIFFERENCE_SECONDS: u64 = 5;
+const MAX_DIFFERENCE: Duration = Duration::from_secs(5);
 /// An answer that took longer says little about the time.
 const MAX_TRIP: Duration = Duration::from_secs(2);
 
 /// What a database says of itself, and how far the clock of this machine is from the database's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatabaseCondition {
-    /// By how many whole seconds the clock of this machine is ahead of the database's; negative if
+    /// By how many milliseconds the clock of this machine is ahead of the database's; negative if
     /// behind it. `None` if the answer took too long to tell.
-    pub ahead_seconds: Option<i64>,
+    pub ahead_milliseconds: Option<i64>,
     /// Whether the database takes writes.
     pub writes: Writes,
 }
@@ -53,13 +53,15 @@ impl Writes {
 impl DatabaseCondition {
     /// Returns how far the clock of this machine is from the database's, if that is too far.
     pub fn clock_fault(&self) -> Option<String> {
-        let ahead = self.ahead_seconds?;
-        let seconds = ahead.unsigned_abs();
-        (seconds > MAX_DIFFERENCE_SECONDS).then(|| {
+        let ahead = self.ahead_milliseconds?;
+        let difference = Duration::from_millis(ahead.unsigned_abs());
+        (difference > MAX_DIFFERENCE).then(|| {
             let side = if ahead > 0 { "ahead of" } else { "behind" };
             format!(
-                "the clock of this machine is {seconds} seconds {side} the database's, and \
-                 {MAX_DIFFERENCE_SECONDS} are allowed"
+                "the clock of this machine is {:.1} seconds {side} the database's, and {} are \
+                 allowed",
+                difference.as_secs_f64(),
+                MAX_DIFFERENCE.as_secs(),
             )
         })
     }
@@ -83,8 +85,8 @@ pub(super) fn look(connection: &PgConnection) -> Result<DatabaseCondition, PgErr
         _ => Writes::Taken,
     };
     let time = UNIX_EPOCH + Duration::from_micros(microseconds);
-    let ahead_seconds = (trip <= MAX_TRIP).then(|| clock::follow(time, asked + trip / 2));
-    Ok(DatabaseCondition { ahead_seconds, writes })
+    let ahead_milliseconds = (trip <= MAX_TRIP).then(|| clock::follow(time, asked + trip / 2));
+    Ok(DatabaseCondition { ahead_milliseconds, writes })
 }
 
 /// The last condition of a database. A change is worth a line in the log.
@@ -97,13 +99,14 @@ impl Known {
     /// Notes a condition, and logs how it differs from the last one.
     pub(super) fn note(&self, now: DatabaseCondition) {
         let last = self.lock().replace(now);
-        let last = last.unwrap_or(DatabaseCondition { ahead_seconds: None, writes: Writes::Taken });
+        let last =
+            last.unwrap_or(DatabaseCondition { ahead_milliseconds: None, writes: Writes::Taken });
         match (last.clock_fault(), now.clock_fault()) {
             (None, Some(fault)) => tracing::error!(
                 "{fault}; the database's counts, and this server is not ready until they agree: \
                  set the clock of this machine, or that of the database"
             ),
-            (Some(_), None) if now.ahead_seconds.is_some() => {
+            (Some(_), None) if now.ahead_milliseconds.is_some() => {
                 tracing::warn!("the clock of this machine agrees with the database's again");
             }
             _ => {}
@@ -130,13 +133,13 @@ mod tests {
 
     #[test]
     fn a_clock_may_be_five_seconds_off() {
-        let fault = |ahead_seconds| {
-            DatabaseCondition { ahead_seconds, writes: Writes::Taken }.clock_fault()
+        let fault = |ahead_milliseconds| {
+            DatabaseCondition { ahead_milliseconds, writes: Writes::Taken }.clock_fault()
         };
-        for good in [None, Some(0), Some(5), Some(-5)] {
+        for good in [None, Some(0), Some(5000), Some(-5000)] {
             assert_eq!(fault(good), None, "{good:?}");
         }
-        assert!(fault(Some(6)).unwrap().contains("6 seconds ahead of the database's"));
-        assert!(fault(Some(-3600)).unwrap().contains("3600 seconds behind the database's"));
+        assert!(fault(Some(5100)).unwrap().contains("5.1 seconds ahead of the database's"));
+        assert!(fault(Some(-3_600_000)).unwrap().contains("3600.0 seconds behind the database's"));
     }
 }

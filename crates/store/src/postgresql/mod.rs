@@ -2,10 +2,10 @@
 //! people who have rows in them.
 //!
 //! [`Database`] has four small pools of connections: for transactions that read one moment and
-//! write nothing, for transactions that write, and two for tokens and sign-in. Whoever waits too long
-//! for a connection, or whose connection is lost, gets an error that passes, and can send the same
-//! request again. What the tables mean is decided where they are used, in `records::postgresql` and
-//! in `state`.
+//! write nothing, for transactions that write, and two for tokens and sign-in. Whoever waits too
+//! long for a connection, or whose connection is lost, gets an error that passes, and can send the
+//! same request again. What the tables mean is decided where they are used, in
+//! `records::postgresql` and in `state`.
 //!
 //! A [`Tenant`] is a person with rows of their own. Code that reads or writes such rows gets a
 //! `TenantConnection`, which gives every statement the number of the tenant. A statement that does

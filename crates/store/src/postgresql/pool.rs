@@ -36,8 +36,6 @@ pub(crate) struct Pool {
     most: usize,
     state: Mutex<PoolState>,
     returned: Condvar,
-    /// When the database last did not answer an attempt to connect.
-    silent_since: Mutex<Option<Instant>>,
     /// How often a request found no connection.
     refusals: AtomicU64,
 }
@@ -56,11 +54,13 @@ struct IdleConnection {
     answered: Instant,
 }
 
-/// Which connections to a database may have fallen silent.
+/// Which connections to a database may have fallen silent, and whether new ones are tried.
 #[derive(Default)]
 pub(crate) struct Doubts {
     /// Connections that did not answer after this moment are not used again.
     since: Mutex<Option<Instant>>,
+    /// Until when no other connection is tried, after an attempt that took long.
+    no_attempt_until: Mutex<Option<Instant>>,
 }
 
 /// What a pool has, and how often it had nothing.
@@ -97,6 +97,33 @@ impl Doubts {
         self.lock().is_some_and(|since| answered < since)
     }
 
+    /// Returns whether a connection may be tried now, which takes so long at most. While the
+    /// database does not answer, one attempt is made at a time.
+    fn admit_attempt(&self, most: Duration) -> bool {
+        let (mut until, now) = (self.no_attempt_until(), Instant::now());
+        match *until {
+            Some(end) if now < end => false,
+            Some(_) => {
+                *until = Some(now + most);
+                true
+            }
+            None => true,
+        }
+    }
+
+    /// Notes how long an attempt took that failed.
+    fn note_failure(&self, took: Duration) {
+        *self.no_attempt_until() = (took > SLOW).then(|| Instant::now() + AT_ONCE);
+    }
+
+    fn note_success(&self) {
+        *self.no_attempt_until() = None;
+    }
+
+    fn no_attempt_until(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.no_attempt_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
         self.since.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,7 +137,6 @@ impl Pool {
             most,
             state: Mutex::default(),
             returned: Condvar::new(),
-            silent_since: Mutex::default(),
             refusals: AtomicU64::new(0),
         }
     }
@@ -194,26 +220,24 @@ impl Pool {
         worn
     }
 
-    /// Opens another connection. For a second after the database has not answered an attempt,
-    /// further attempts fail at once, so that requests do not wait for one in vain.
+    /// Opens another connection. After the database has not answered an attempt, one attempt is
+    /// made at a time, with a second between them, and further ones fail at once. So one request
+    /// waits in vain, and not all.
     fn connect(&self) -> Result<PgConnection, PgError> {
-        let began = Instant::now();
-        let silent_since = *self.silence();
-        if silent_since.is_some_and(|since| began.saturating_duration_since(since) < AT_ONCE) {
+        if !self.doubts.admit_attempt(self.settings.connect_timeout()) {
             self.refusals.fetch_add(1, Ordering::Relaxed);
             return Err(PgError::Busy);
         }
+        let began = Instant::now();
         match PgConnection::open(&self.settings) {
             Ok(connection) => {
-                *self.silence() = None;
+                self.doubts.note_success();
                 outage::end();
                 Ok(connection)
             }
             Err(error) => {
                 outage::report(&error);
-                if began.elapsed() > SLOW {
-                    *self.silence() = Some(Instant::now());
-                }
+                self.doubts.note_failure(began.elapsed());
                 self.refusals.fetch_add(1, Ordering::Relaxed);
                 Err(PgError::Busy)
             }
@@ -225,10 +249,6 @@ impl Pool {
         let state = self.lock();
         let refusals = self.refusals.load(Ordering::Relaxed);
         PoolUse { name, open: state.open, idle: state.idle.len(), most: self.most, refusals }
-    }
-
-    fn silence(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.silent_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, PoolState> {
@@ -300,5 +320,20 @@ mod tests {
         doubts.raise(before);
         assert!(doubts.concern(before));
         assert!(!doubts.concern(asked), "a connection that was opened since");
+    }
+
+    #[test]
+    fn while_the_database_does_not_answer_one_attempt_is_made_at_a_time() {
+        let doubts = Doubts::default();
+        let admits = || doubts.admit_attempt(Duration::from_secs(60));
+        assert!(admits() && admits(), "nothing is wrong yet");
+        doubts.note_failure(SLOW / 2);
+        assert!(admits(), "it refuses at once, which costs nobody anything");
+        doubts.note_failure(SLOW * 2);
+        assert!(!admits(), "not within a second");
+        *doubts.no_attempt_until() = Some(Instant::now());
+        assert!(admits() && !admits(), "one tries, and the others do not wait for it");
+        doubts.note_success();
+        assert!(admits() && admits());
     }
 }

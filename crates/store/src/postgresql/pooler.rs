@@ -30,13 +30,22 @@ pub(super) fn check(
     // If there is a pooler, one of its connections now has the statement. The other client begins a
     // transaction and keeps the pooler's connection that was used last, so the first client gets
     // another one.
-    prepared(connection)?;
+    match prepared(connection) {
+        // The pooler's connection has a statement of this name of another client.
+        Err(error) if has_code(&error, &SqlState::DUPLICATE_PSTATEMENT) => {
+            return Err(DatabaseError::ForgetfulPooler);
+        }
+        prepared => prepared?,
+    }
     // A database that gives no second connection does not forget the first one's statements.
     let Ok(other) = PgConnection::open(settings) else { return Ok(None) };
     other.set_limit(step());
     match other.batch("BEGIN") {
         Ok(()) => {}
-        Err(error) if takes_no_transactions(&error) => return Err(DatabaseError::ForgetfulPooler),
+        // PgBouncer says so if its `pool_mode` is `statement`.
+        Err(error) if has_code(&error, &SqlState::PROTOCOL_VIOLATION) => {
+            return Err(DatabaseError::ForgetfulPooler);
+        }
         Err(_) => return Ok(None),
     }
     connection.set_limit(step());
@@ -55,12 +64,8 @@ fn prepared(connection: &PgConnection) -> Result<(), PgError> {
     connection.rows("SELECT 'is this kept?'", &[]).map(drop)
 }
 
-/// Returns whether PgBouncer says that its `pool_mode` is `statement`.
-fn takes_no_transactions(error: &PgError) -> bool {
-    match error {
-        PgError::Database(error) => error.code() == Some(&SqlState::PROTOCOL_VIOLATION),
-        _ => false,
-    }
+fn has_code(error: &PgError, code: &SqlState) -> bool {
+    matches!(error, PgError::Database(error) if error.code() == Some(code))
 }
 
 fn step() -> ReadLimit {

@@ -25,8 +25,8 @@ pub(super) enum Engine {
     Postgresql(Postgresql),
 }
 
-/// Names the problem of a write, which was undone. A database cancels a write as it ends a read that
-/// takes long, and without asking about fewer records.
+/// Names the problem of a write, which was undone. A database cancels a write as it ends a read
+/// that takes long, and no advice about fewer records helps then.
 fn undone(problem: Problem) -> Problem {
     match problem {
         Problem::Busy | Problem::QueryTooBroad => Problem::NotStored,
