@@ -1,13 +1,16 @@
 //! Tests of connections that are lost, that fall silent, and of writes that are cancelled.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 use stile_testkit::silencer::Silencer;
 
+use super::connection::PgConnection;
 use super::database::Database;
 use super::error::PgError;
 use super::pool::ANSWERS_WITHIN;
+use super::settings::Settings;
 use crate::read_limit::ReadLimit;
 
 /// Longer than a machine with much to do needs for a new connection, and much shorter than the
@@ -53,6 +56,24 @@ fn connections_that_fell_silent_cost_one_request_a_moment_and_no_further_one() {
     assert!(began.elapsed() >= ANSWERS_WITHIN);
     opened.close_worn_connections();
     assert_eq!(open(&opened).map(|(_, idle)| idle), [0, 0, 1, 0]);
+}
+
+#[test]
+fn a_connection_is_used_for_half_an_hour_and_no_two_end_at_once() {
+    let test = "a_connection_is_used_for_half_an_hour_and_no_two_end_at_once";
+    let Some(postgres) = PostgresServer::shared(test) else { return };
+    let database = postgres.database();
+    let settings = Settings::parse(&database.address()).unwrap();
+    let minute = Duration::from_secs(60);
+    let mut ends = BTreeSet::new();
+    for _ in 0..8 {
+        let connection = PgConnection::open(&settings).unwrap();
+        let now = Instant::now();
+        assert!(!connection.is_worn(now + 29 * minute) && connection.is_worn(now + 36 * minute));
+        let seconds = (1740..2160).find(|it| connection.is_worn(now + Duration::from_secs(*it)));
+        ends.insert(seconds.unwrap());
+    }
+    assert!(ends.len() > 1, "{ends:?}");
 }
 
 #[test]

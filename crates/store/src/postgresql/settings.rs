@@ -230,6 +230,19 @@ mod tests {
     }
 
     #[test]
+    fn a_silent_connection_is_asked_unless_the_address_says_how() {
+        let of = |words: &str| Settings::parse(&format!("postgres://a@h/d{words}")).unwrap().config;
+        let ours = of("");
+        assert_eq!(ours.get_keepalives_idle(), ASK_AFTER);
+        assert_eq!(ours.get_keepalives_interval(), Some(ASK_AFTER / 2));
+        assert_eq!(ours.get_keepalives_retries(), Some(ASK_TIMES));
+        assert_eq!(ours.get_tcp_user_timeout(), Some(&UNACKNOWLEDGED));
+        let theirs = of("?keepalives_idle=77&tcp_user_timeout=3");
+        assert_eq!(theirs.get_keepalives_idle(), Duration::from_secs(77));
+        assert_eq!(theirs.get_tcp_user_timeout(), Some(&Duration::from_secs(3)));
+    }
+
+    #[test]
     fn a_bad_address_is_refused_without_its_password() {
         let error = Settings::parse("postgres://ann:secret@db.example:port/x").map(drop);
         assert!(!error.unwrap_err().to_string().contains("secret"));
