@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs PostgreSQL by apt where this machine has none. The tests start servers of their own from its programs, in
+# Installs PostgreSQL and PgBouncer by apt where this machine has none. The tests start servers of their own from its programs, in
 # temporary folders, and stop them.
 #
 #     install.sh
@@ -14,11 +14,11 @@ has_server() {
   [ ${#found[@]} -gt 0 ]
 }
 
-if ! has_server && command -v apt-get >/dev/null; then
+if ! { has_server && [ -x /usr/sbin/pgbouncer ]; } && command -v apt-get >/dev/null; then
   as_root=()
   [ "$(id -u)" = 0 ] || as_root=(sudo -n)
   "${as_root[@]}" apt-get update -q >/dev/null
-  # The package starts a server of its own, which nothing here uses.
+  # The packages start servers of their own, which nothing here uses.
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -q --no-install-recommends postgresql >/dev/null
+    apt-get install -y -q --no-install-recommends postgresql pgbouncer >/dev/null
 fi

@@ -7,6 +7,7 @@ use std::path::Path;
 use stile_domain::byte_size::size;
 use stile_domain::records::instant::Instant;
 use stile_store::journal;
+use stile_store::postgresql::Database;
 use stile_store::probe;
 use stile_store::state::{StateDir, StateError, TokenRecord};
 use stile_store::state_backup;
@@ -114,6 +115,41 @@ pub fn tokens(tokens: Result<Vec<TokenRecord>, StateError>, now: i64) -> Vec<Fin
         }
     }
     findings
+}
+
+/// Checks that a database on PostgreSQL answers and takes writes, and that it and this machine show
+/// the same time.
+pub fn database(database: &Database) -> Vec<Finding> {
+    const STEP: &str = "database";
+    let condition = match database.look() {
+        Err(error) => {
+            return vec![Finding::bad(STEP, error.to_string(), "do as the message says")];
+        }
+        Ok(condition) => condition,
+    };
+    let writes = match condition.writes.refusal() {
+        None => Finding::good(STEP, "answers"),
+        Some(reason) => Finding::warning(
+            STEP,
+            reason,
+            "servers answer reads, and 503 to what writes, until the database takes writes again",
+        ),
+    };
+    let clocks = match (condition.clock_fault(), condition.ahead_milliseconds) {
+        (Some(fault), _) => Finding::bad(
+            "clocks",
+            fault,
+            "set the clock of this machine, or that of the database; the database's counts, and a \
+             server here is not ready until both agree",
+        ),
+        (None, Some(_)) => Finding::good("clocks", "this machine and the database agree"),
+        (None, None) => Finding::warning(
+            "clocks",
+            "the database answered too slowly to compare them",
+            "run this again when the database has less to do",
+        ),
+    };
+    vec![writes, clocks]
 }
 
 /// Checks that the journal can be written, and the chain of its newest lines.

@@ -1,5 +1,5 @@
-//! The servers that share a database: how many there are, what they clean up, and whether the
-//! database answers.
+//! The servers that share a database: how many there are, what they clean up, and whether this one
+//! can be sent requests.
 //!
 //! Each server says every few seconds that it is there. Whoever has not said so for a while counts
 //! as gone. So every server knows its part of what one user may do at all of them together.
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use stile_store::postgresql::PoolUse;
+use stile_store::postgresql::{Database, PoolUse};
 use stile_store::state::{ShortLived, StateError, TokenStore};
 use tokio::time::timeout;
 
@@ -28,6 +28,8 @@ const PROBE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Fleet {
     tokens: Arc<TokenStore>,
+    /// `None` in tests without a database on PostgreSQL.
+    database: Option<Database>,
     /// The name of this server in the database.
     name: String,
     servers: AtomicUsize,
@@ -37,16 +39,17 @@ pub struct Fleet {
 
 impl Fleet {
     /// The servers with the database of `tokens`.
-    pub fn new(tokens: Arc<TokenStore>) -> Arc<Self> {
+    pub fn new(tokens: Arc<TokenStore>, database: Option<Database>) -> Arc<Self> {
         let name = uuid::Uuid::new_v4().to_string();
-        Arc::new(Self { tokens, name, servers: AtomicUsize::new(1), has_left: Mutex::default() })
+        let (servers, has_left) = (AtomicUsize::new(1), Mutex::default());
+        Arc::new(Self { tokens, database, name, servers, has_left })
     }
 
     /// A number of servers that nobody counts again.
     #[cfg(test)]
     pub(crate) fn of_servers(tokens: Arc<TokenStore>, servers: usize) -> Arc<Self> {
         let (name, servers) = (String::new(), AtomicUsize::new(servers));
-        Arc::new(Self { tokens, name, servers, has_left: Mutex::default() })
+        Arc::new(Self { tokens, database: None, name, servers, has_left: Mutex::default() })
     }
 
     /// The tables that all servers share.
@@ -84,15 +87,24 @@ impl Fleet {
         out
     }
 
-    /// Says that this server is there until the future is dropped, and removes what has ended. An
-    /// error is logged; the next round may pass.
+    /// Says that this server is there until the future is dropped, and removes what has ended. Sets
+    /// the clock of this process by the database's. An error is logged; the next round may pass.
     pub async fn keep_up(self: Arc<Self>) {
         loop {
             let fleet = Arc::clone(&self);
-            let round =
-                tokio::task::spawn_blocking(move || fleet.round(unix_seconds(wall_clock())));
+            let round = tokio::task::spawn_blocking(move || {
+                if let Some(database) = &fleet.database {
+                    database.close_worn_connections();
+                    // A database that does not answer, or takes no writes, has its line in the log.
+                    let Ok(condition) = database.look() else { return Ok(()) };
+                    if condition.writes.refusal().is_some() {
+                        return Ok(());
+                    }
+                }
+                fleet.round(unix_seconds(wall_clock()))
+            });
             if let Ok(Err(error)) = round.await {
-                tracing::warn!(target: "stile::fleet", %error, "the database does not answer");
+                error.log("this server could not say that it is there");
             }
             tokio::time::sleep(EVERY).await;
         }
@@ -130,13 +142,21 @@ impl Fleet {
         }
     }
 
-    /// Returns whether the database answers within two seconds.
-    pub async fn is_ready(self: &Arc<Self>) -> bool {
-        let fleet = Arc::clone(self);
-        let probe = tokio::task::spawn_blocking(move || {
-            fleet.tokens.count_short_lived(KIND, unix_seconds(wall_clock())).is_ok()
-        });
-        matches!(timeout(PROBE, probe).await, Ok(Ok(true)))
+    /// Returns whether requests can be sent to this server: the database answers within two
+    /// seconds, and the clocks agree. Also returns what is worth a word if they can.
+    ///
+    /// # Errors
+    /// Why no requests can be sent, for the operator.
+    pub async fn readiness(self: &Arc<Self>) -> Result<Option<&'static str>, String> {
+        let Some(database) = self.database.clone() else { return Ok(None) };
+        let probe = tokio::task::spawn_blocking(move || database.look());
+        match timeout(PROBE, probe).await {
+            Ok(Ok(Ok(condition))) => match condition.clock_fault() {
+                Some(fault) => Err(fault),
+                None => Ok(condition.writes.refusal()),
+            },
+            _ => Err("the database does not answer".to_owned()),
+        }
     }
 }
 
@@ -162,7 +182,7 @@ mod tests {
 
     fn server_on(database: &TestDatabase) -> Arc<Fleet> {
         let opened = Database::open(&database.address()).unwrap();
-        Fleet::new(Arc::new(TokenStore::on(&opened)))
+        Fleet::new(Arc::new(TokenStore::on(&opened)), Some(opened))
     }
 
     fn leave(server: &Arc<Fleet>) {
@@ -229,7 +249,7 @@ mod tests {
     fn the_database_is_measured() {
         let folder = tempfile::tempdir().unwrap();
         let tokens = TokenStore::open(&StateDir::open(folder.path()).unwrap()).unwrap();
-        let fleet = Fleet::new(Arc::new(tokens));
+        let fleet = Fleet::new(Arc::new(tokens), None);
         let pool = PoolUse { name: "read", open: 3, idle: 1, most: 8, refusals: 7 };
         insta::assert_snapshot!(fleet.metrics(&[pool, PoolUse { name: "write", ..pool }]));
     }

@@ -15,6 +15,7 @@ pub mod postgres;
 pub mod process;
 pub mod readers;
 pub mod schema;
+pub mod silencer;
 pub mod spreader;
 pub mod swapper;
 pub mod upstream;

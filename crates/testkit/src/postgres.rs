@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::fs::Permissions;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -233,6 +233,30 @@ impl TestDatabase {
         &self.server
     }
 
+    /// Overwrites the head of a page of a table, in each file that has rows which match a
+    /// condition, while the server is stopped. The page is in the middle of those that have such
+    /// rows.
+    ///
+    /// # Panics
+    /// No row matches.
+    pub fn break_pages(&self, table: &str, condition: &str) {
+        let files = self.run(&format!(
+            "CHECKPOINT; SELECT pg_relation_filepath(tableoid), (min(page) + max(page)) / 2 \
+             FROM (SELECT tableoid, split_part(trim(both '()' from ctid::text), ',', 1)::int AS page \
+             FROM {table} WHERE {condition}) AS rows GROUP BY tableoid"
+        ));
+        assert!(!files.trim().is_empty(), "no row matches");
+        self.server.stop();
+        for line in files.lines() {
+            let (file, page) = line.split_once('|').unwrap();
+            let path = self.server.data().join(file);
+            let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+            let page: u64 = page.parse().unwrap();
+            file.write_all_at(&[0xa5; 512], page * 8192).unwrap();
+        }
+        self.server.start();
+    }
+
     /// Logs each statement of connections that begin from now on.
     pub fn log_statements(&self) {
         self.run(&format!("ALTER DATABASE {} SET log_statement = 'all'", self.name));
@@ -286,6 +310,68 @@ impl TestDatabase {
     }
 }
 
+/// PgBouncer before a database, which ends when it is dropped.
+#[derive(Debug)]
+pub struct PgBouncer {
+    process: Child,
+    address: String,
+    _folder: TempDir,
+}
+
+impl PgBouncer {
+    /// Starts PgBouncer before a database of [`PostgresServer::on_network`], with this `pool_mode`.
+    /// `None` as for [`PostgresServer::shared`], if there is no PgBouncer.
+    pub fn before(test: &str, database: &TestDatabase, mode: &str) -> Option<Self> {
+        let program = Path::new("/usr/sbin/pgbouncer");
+        if !program.is_file() {
+            skip(test, "PgBouncer");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        hand_over(folder.path());
+        let server = database.server().address();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let users = folder.path().join("users");
+        std::fs::write(&users, format!("\"{USER}\" \"{PASSWORD}\"\n")).unwrap();
+        let settings = folder.path().join("pgbouncer.ini");
+        let name = &database.name;
+        let text = format!(
+            "[databases]\n{name} = host={} port={} dbname={name}\n[pgbouncer]\n\
+             listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
+             auth_type = plain\nauth_file = {}\npool_mode = {mode}\n",
+            server.ip(),
+            server.port(),
+            users.display(),
+        );
+        std::fs::write(&settings, text).unwrap();
+        let mut command = as_other_user(program);
+        command.arg("-q").arg(&settings).current_dir(folder.path());
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = process.spawn().unwrap();
+        let host = format!("127.0.0.1:{port}");
+        let began = std::time::Instant::now();
+        while std::net::TcpStream::connect(&host).is_err() {
+            assert!(began.elapsed().as_secs() < 60, "PgBouncer does not start");
+        }
+        let address = database.network_address(&host, "sslmode=disable");
+        Some(Self { process, address, _folder: folder })
+    }
+
+    /// The address of the database through PgBouncer, for the user that owns it.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+impl Drop for PgBouncer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         let mut command = self.server.client("dropdb");
@@ -299,13 +385,18 @@ impl Drop for TestDatabase {
 fn programs_for(test: &str) -> Option<PathBuf> {
     let found = programs();
     if found.is_none() {
-        let is_required = std::env::var_os("STILE_REQUIRE_POSTGRES").is_some();
-        assert!(!is_required, "{test} needs PostgreSQL, and no `initdb` was found");
-        // The print macros would be captured.
-        let line = format!("SKIPPED {test}: there is no PostgreSQL on this machine\n");
-        let _ = std::io::stderr().write_all(line.as_bytes());
+        skip(test, "PostgreSQL");
     }
     found
+}
+
+/// Says that a test does nothing, since this machine lacks a program.
+fn skip(test: &str, program: &str) {
+    let is_required = std::env::var_os("STILE_REQUIRE_POSTGRES").is_some();
+    assert!(!is_required, "{test} needs {program}, which was not found");
+    // The print macros would be captured.
+    let line = format!("SKIPPED {test}: there is no {program} on this machine\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Returns the folder with the programs of PostgreSQL.

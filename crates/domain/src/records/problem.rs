@@ -231,6 +231,18 @@ pub enum Problem {
     /// Another process writes, or every reader is in use.
     #[error("the store is busy; wait a second and send the request again")]
     Busy,
+    /// The store cannot take a write now, or a write was cancelled. The write was undone.
+    #[error(
+        "the store is busy; nothing of this batch was stored. Wait a second and send the request \
+         again: what was stored before is not stored twice"
+    )]
+    NotStored,
+    /// The connection to the database broke while it kept a write, so nobody knows the outcome.
+    #[error(
+        "the store did not say whether it kept this write. Look whether it is there, or send the \
+         request again: a row that is stored already is not stored twice"
+    )]
+    MayBeStored,
     /// The caller's share of a resource is used up by other requests of the same caller.
     #[error(
         "your share of the server's {share} is used up by your other requests. Nothing was done. \
@@ -412,7 +424,8 @@ impl Problem {
             Self::NumberTooLong => ("number_too_long", 422),
             Self::SearchTooBroad { .. } => ("search_too_broad", 422),
             Self::QueryTooBroad => ("query_too_broad", 422),
-            Self::Busy => ("busy", 503),
+            Self::Busy | Self::NotStored => ("busy", 503),
+            Self::MayBeStored => ("outcome_unknown", 503),
             Self::ShareUsedUp { .. } => ("share_used_up", 429),
             Self::Full => ("storage_full", 507),
             Self::Corrupt => ("storage_corrupt", 500),

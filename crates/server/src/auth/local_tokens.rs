@@ -93,7 +93,7 @@ impl LocalVerifier {
             }
             (Ok(_), _) => return Err(TokenRejected::REVOKED),
             (Err(error), _) => {
-                tracing::error!(%error, "a token could not be looked up");
+                error.log("a token could not be looked up");
                 return Err(TokenRejected::NOT_LOOKED_UP);
             }
         };

@@ -155,18 +155,14 @@ impl TokenUses {
             match self.tokens.record_uses(uses.iter().map(|(jti, used)| (&**jti, *used))) {
                 Ok(()) => self.lock().uses.retain(|jti, used| uses.get(jti) != Some(used)),
                 Err(error) => {
-                    tracing::warn!(
-                        target: "stile::auth",
-                        %error,
-                        "the use of tokens was not recorded"
-                    );
+                    error.log("the use of tokens was not recorded");
                 }
             }
         }
         if !names.is_empty()
             && let Err(error) = self.tokens.record_self_given_names(&names)
         {
-            tracing::warn!(target: "stile::auth", %error, "names of clients were not recorded");
+            error.log("names of clients were not recorded");
         }
     }
 

@@ -351,7 +351,7 @@ Whoever has the token can do what it allows, so treat it as a password.
 Examples:
   stile token --scope read:/
   stile token --scope read:/ --scope \"write:/my notes/\" --expires 7d
-  stile token --grant 0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01
+  stile token --grant grt_4f0c9a1be2d84d7c8a3b6c5d7e8f9012
   stile token --scope write:/ --client cursor --state /var/lib/stile",
         )
 }

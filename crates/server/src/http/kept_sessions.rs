@@ -95,7 +95,7 @@ impl KeptSessions {
                 match kept.write_new(&new, owner, &ended, most) {
                     Ok(dropped) => return Kept::Kept { dropped },
                     Err(error) => {
-                        tracing::warn!(target: "stile::http", %error, "a session is not kept");
+                        error.log("a session is not kept");
                     }
                 }
             }
@@ -203,7 +203,7 @@ impl KeptSessions {
         let (kept, id) = (Arc::clone(self), id.to_owned());
         let ended = tokio::task::spawn_blocking(move || kept.tokens.end_client_session(&id)).await;
         if let Ok(Err(error)) = ended {
-            tracing::warn!(target: "stile::http", %error, "a session was not ended in the state");
+            error.log("a session was not ended in the state");
         }
     }
 
@@ -242,7 +242,7 @@ impl KeptSessions {
         }
         let written = self.tokens.record_session_uses(&uses, unix_seconds(wall_clock()));
         if let Err(error) = written {
-            tracing::warn!(target: "stile::http", %error, "the use of sessions was not recorded");
+            error.log("the use of sessions was not recorded");
         }
     }
 

@@ -167,36 +167,43 @@ pub fn protected_resource(
 }
 
 /// Returns 200 if requests can be sent to this server now, or 503 and why not: the server stops,
-/// the database does not answer, or the space cannot be changed.
+/// the database does not answer, the clock of the machine is not the database's, or the space
+/// cannot be changed. A database that only reads is 200, and is named.
 pub async fn ready(
     space: Option<SpaceTools>,
     fleet: Option<Arc<Fleet>>,
     stopping: CancellationToken,
 ) -> Response<Body> {
-    let refused = |status: &'static str| {
+    let refused = |status: &str| {
         let body = json!({ "status": status, "version": server_info::VERSION });
         responses::json(StatusCode::SERVICE_UNAVAILABLE, &body)
     };
     if stopping.is_cancelled() {
         return refused("stopping");
     }
-    if let Some(fleet) = fleet
-        && !fleet.is_ready().await
-    {
-        return refused("the database does not answer");
-    }
-    health(space).await
+    let note = match fleet {
+        None => None,
+        Some(fleet) => match fleet.readiness().await {
+            Ok(note) => note,
+            Err(why) => return refused(&why),
+        },
+    };
+    health_with(space, note).await
 }
 
 /// Returns 200 with the version of the server, or 503 if its space cannot be changed: the folder
 /// is not in place, or the journal has no room.
 pub async fn health(space: Option<SpaceTools>) -> Response<Body> {
+    health_with(space, None).await
+}
+
+async fn health_with(space: Option<SpaceTools>, note: Option<&'static str>) -> Response<Body> {
     let checked = match &space {
         Some(space) => space.check_ready().await,
         None => Ok(()),
     };
     let (code, status) = match checked {
-        Ok(()) => (StatusCode::OK, "ok"),
+        Ok(()) => (StatusCode::OK, note.unwrap_or("ok")),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
     };
     responses::json(code, &json!({ "status": status, "version": server_info::VERSION }))

@@ -134,7 +134,7 @@ impl Challenges {
             let ends = at.saturating_add(2 * LIFE.as_secs() as i64);
             let used = ShortLived { kind: KIND, key: &key, owner: "", value: "", ends };
             return tokens.keep_once(used).unwrap_or_else(|error| {
-                tracing::error!(target: "stile::sign_in", %error, "a challenge was not spent");
+                error.log("a challenge was not spent");
                 false
             });
         }

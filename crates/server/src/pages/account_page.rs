@@ -274,7 +274,7 @@ fn change(
 }
 
 fn failed(error: &StateError) -> Response<Body> {
-    tracing::error!(target: "stile::sign_in", %error, "a page could not use the state");
+    error.log("a page could not use the state");
     let body = maud::html! {
         h1 { "The server failed" }
         p { "It could not use its state. Load the page again to see what is true now." }

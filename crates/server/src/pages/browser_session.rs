@@ -70,14 +70,14 @@ impl BrowserSession {
         let secret = request.cookie(cookie_name(request))?.to_owned();
         let user = user(&digest_of(&secret));
         let user = user.unwrap_or_else(|error| {
-            tracing::error!(target: "stile::sign_in", %error, "a session could not be looked up");
+            error.log("a session could not be looked up");
             None
         });
         let subject = user?;
         let role = match server.tokens().session_role(&digest_of(&secret)) {
             Ok(role) => role.map(|role| Role::from_claim(Some(&role))),
             Err(error) => {
-                tracing::error!(target: "stile::sign_in", %error, "a role could not be read");
+                error.log("a role could not be read");
                 return None;
             }
         };
@@ -142,7 +142,7 @@ impl BrowserSession {
         response: Response<Body>,
     ) -> Response<Body> {
         if let Err(error) = server.tokens().close_session(&digest_of(&self.secret)) {
-            tracing::error!(target: "stile::sign_in", %error, "a session could not be ended");
+            error.log("a session could not be ended");
         }
         with_cookie(response, request, "", 0)
     }
@@ -184,7 +184,7 @@ fn open_with(
     let opened = server.tokens().open_session(&digest, subject, server.now());
     let opened = opened.and_then(|()| complete(&digest));
     if let Err(error) = opened {
-        tracing::error!(target: "stile::sign_in", %error, "a session could not be opened");
+        error.log("a session could not be opened");
         return None;
     }
     let age = stile_store::state::SESSION_SECONDS;

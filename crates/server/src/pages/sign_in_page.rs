@@ -69,7 +69,7 @@ pub fn sign_in(server: &AuthorizationServer, request: &WebRequest) -> Response<B
             "The code is wrong, used, or older than ten minutes. Make another with stile sign-in.",
         ),
         Err(error) => {
-            tracing::error!(target: "stile::sign_in", %error, "a code could not be looked up");
+            error.log("a code could not be looked up");
             refuse(StatusCode::INTERNAL_SERVER_ERROR, "The server could not read its state.")
         }
     }

@@ -264,7 +264,7 @@ pub(super) fn failed(error: &PageError) -> Response<Body> {
         ),
     };
     if let PageError::State(error) = error {
-        tracing::error!(target: "stile::sign_in", %error, "a page could not use the state");
+        error.log("a page could not use the state");
     }
     plain(status, title, why)
 }

@@ -9,6 +9,7 @@ use axum::body::Body;
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::json;
+use stile_store::state::StateError;
 
 use crate::http::responses;
 
@@ -41,6 +42,8 @@ pub enum OAuthErrorCode {
     InvalidToken,
     /// The client sends too many requests.
     TooManyRequests,
+    /// The database cannot answer now.
+    Unavailable,
     /// The server failed.
     ServerError,
 }
@@ -61,7 +64,7 @@ impl OAuthErrorCode {
             Self::InvalidRedirectUri => "invalid_redirect_uri",
             Self::InvalidClientMetadata => "invalid_client_metadata",
             Self::InvalidToken => "invalid_token",
-            Self::TooManyRequests => "temporarily_unavailable",
+            Self::TooManyRequests | Self::Unavailable => "temporarily_unavailable",
             Self::ServerError => "server_error",
         }
     }
@@ -70,6 +73,7 @@ impl OAuthErrorCode {
         match self {
             Self::InvalidClient | Self::InvalidToken => StatusCode::UNAUTHORIZED,
             Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::ServerError => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_REQUEST,
         }
@@ -93,8 +97,22 @@ impl OAuthError {
 
     /// Logs that the state failed, and returns what the client learns of that.
     pub fn of_state(error: impl std::error::Error + Send + Sync + 'static) -> Self {
-        tracing::error!(target: "stile::sign_in", %error, "the state could not be used");
-        Self::new(OAuthErrorCode::ServerError, "the server could not use its storage; try again")
+        let error: &(dyn std::error::Error + 'static) = &error;
+        let code = match error.downcast_ref::<StateError>() {
+            Some(error) => {
+                error.log("the state could not be used");
+                if error.passes() {
+                    OAuthErrorCode::Unavailable
+                } else {
+                    OAuthErrorCode::ServerError
+                }
+            }
+            None => {
+                tracing::error!(target: "stile::sign_in", %error, "the state could not be used");
+                OAuthErrorCode::ServerError
+            }
+        };
+        Self::new(code, "the server could not use its storage; try again")
     }
 
     /// Returns the error as JSON that no cache may store.
@@ -108,7 +126,7 @@ impl OAuthError {
             let challenge = HeaderValue::from_static("Bearer error=\"invalid_token\"");
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
-        if self.code == OAuthErrorCode::TooManyRequests {
+        if matches!(self.code, OAuthErrorCode::TooManyRequests | OAuthErrorCode::Unavailable) {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response

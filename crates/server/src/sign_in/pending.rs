@@ -84,7 +84,7 @@ fn sent(found: Result<Option<String>, StateError>) -> Option<SentRequest> {
     match found {
         Ok(found) => serde_json::from_str(&found?).ok(),
         Err(error) => {
-            tracing::error!(target: "stile::sign_in", %error, "a request was not found");
+            error.log("a request was not found");
             None
         }
     }
@@ -146,7 +146,7 @@ impl PendingRequests {
                 None => Ok(()),
             });
             if let Err(error) = reserved {
-                tracing::error!(target: "stile::sign_in", %error, "a request was not reserved");
+                error.log("a request was not reserved");
             }
             return;
         }
@@ -188,7 +188,7 @@ impl PendingRequests {
             let ends = now.saturating_add(DECIDED_SECONDS as i64);
             let new = ShortLived { kind: DECIDED, key: &key, owner: OWNER, value: "", ends };
             if let Err(error) = tokens.keep_short_lived(new, MAX_DECIDED, now) {
-                tracing::error!(target: "stile::sign_in", %error, "a decision was not remembered");
+                error.log("a decision was not remembered");
             }
             return Some(taken);
         }

@@ -34,7 +34,7 @@ fn served() -> BTreeSet<String> {
     let state = tempfile::tempdir().unwrap();
     let tokens = TokenStore::open(&StateDir::open(state.path()).unwrap()).unwrap();
     let pool = PoolUse { name: "read", open: 1, idle: 1, most: 8, refusals: 0 };
-    let text = metrics.text() + &Fleet::new(Arc::new(tokens)).metrics(&[pool]);
+    let text = metrics.text() + &Fleet::new(Arc::new(tokens), None).metrics(&[pool]);
     let series = text.lines().filter(|line| !line.starts_with('#'));
     series.map(|line| line.split(['{', ' ']).next().unwrap().to_owned()).collect()
 }

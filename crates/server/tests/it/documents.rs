@@ -455,6 +455,8 @@ fn problems() -> Vec<Problem> {
         Problem::SearchTooBroad { terms: BroadTerms::Several },
         Problem::QueryTooBroad,
         Problem::Busy,
+        Problem::NotStored,
+        Problem::MayBeStored,
         Problem::ShareUsedUp { share: "database readers" },
         Problem::Full,
         Problem::Corrupt,
@@ -499,6 +501,8 @@ fn problems() -> Vec<Problem> {
             | Problem::SearchTooBroad { .. }
             | Problem::QueryTooBroad
             | Problem::Busy
+            | Problem::NotStored
+            | Problem::MayBeStored
             | Problem::ShareUsedUp { .. }
             | Problem::Full
             | Problem::Corrupt

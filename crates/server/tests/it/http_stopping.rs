@@ -76,6 +76,11 @@ async fn stopping_answers_running_calls_and_ends_streams() {
     let address = server.address;
     let (legacy, modern, (), ()) =
         tokio::join!(legacy.reply(), modern.reply(), stream.closed(), idle.closed());
+    // The head of an event stream was sent before the server was told to stop.
+    for answered in [&legacy, &modern] {
+        let is_stream = answered.header("content-type") == Some("text/event-stream");
+        assert_eq!(answered.header("connection").is_none(), is_stream);
+    }
     assert_eq!(legacy.json()["result"]["structuredContent"]["done"], true);
     assert_eq!(modern.json()["result"]["structuredContent"]["done"], true);
     server.stopped().await;

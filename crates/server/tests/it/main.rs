@@ -12,6 +12,7 @@ mod agent_tasks;
 mod answer_forms;
 mod architecture;
 mod authorization;
+mod database_faults;
 mod database_tls;
 mod deployment;
 mod direct;

@@ -207,7 +207,14 @@ fn a_person_owns_records_and_an_agent_reads_them_until_the_grant_ends() {
     };
     assert_eq!(revoke(&mut of_bob), "/owner/clients?done=gone");
     assert_eq!(hosted.letters(&token).len(), 2);
+    let listed = || hosted.stile(&["client", "list"]);
+    assert!(
+        listed().contains(&format!("may see the records of the grant {grant}")),
+        "{}",
+        listed()
+    );
     assert_eq!(revoke(&mut of_ann), "/owner/clients?done=grant-revoked");
+    assert!(!listed().contains(&grant), "of all people, too: {}", listed());
     assert_eq!(hosted.get(&token, "/v1/streams/letters/records").status, 403);
 }
 

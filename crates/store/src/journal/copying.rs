@@ -45,6 +45,8 @@ pub(super) struct Copier {
     /// The length of each file when it was copied.
     copied: BTreeMap<PathBuf, u64>,
     is_failing: bool,
+    /// Whether the log says that the journal is not copied.
+    has_warned: bool,
     cleaned: Option<Instant>,
 }
 
@@ -56,7 +58,8 @@ pub(super) fn wake_up() -> (SyncSender<()>, Receiver<()>) {
 impl Copier {
     /// Creates a copier that has copied nothing yet.
     pub(super) fn new(shared: SharedJournal, state: StateDir, keep: Option<Duration>) -> Self {
-        Self { shared, state, keep, copied: BTreeMap::new(), is_failing: false, cleaned: None }
+        let copied = BTreeMap::new();
+        Self { shared, state, keep, copied, is_failing: false, has_warned: false, cleaned: None }
     }
 
     /// Copies what is there, and again whenever it is woken, until nobody can wake it any more.
@@ -78,17 +81,28 @@ impl Copier {
         }
     }
 
-    /// Copies all files, and logs when that begins to fail and when it passes again.
+    /// Copies all files, and logs when that begins to fail and when it passes again. An outage of
+    /// the database has its own line in the log.
     fn copy_all(&mut self) {
         let done = self.copy_changed();
-        match (&done, self.is_failing) {
-            (Err(error), false) => tracing::warn!(
-                target: "stile::journal",
-                %error,
-                "the journal is not copied to the database now; its lines stay in their files"
-            ),
-            (Ok(()), true) => {
-                tracing::info!(target: "stile::journal", "the journal is copied to the database again");
+        match &done {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+                tracing::debug!(target: "stile::journal", %error, "the journal is not copied now");
+            }
+            Err(error) if !self.has_warned => {
+                self.has_warned = true;
+                tracing::warn!(
+                    target: "stile::journal",
+                    %error,
+                    "the journal is not copied to the database now; its lines stay in their files"
+                );
+            }
+            Ok(()) if self.has_warned => {
+                self.has_warned = false;
+                tracing::info!(
+                    target: "stile::journal",
+                    "the journal is copied to the database again"
+                );
             }
             _ => {}
         }

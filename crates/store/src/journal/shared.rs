@@ -17,7 +17,7 @@ use tokio_postgres::Row;
 
 use super::anchors::{Anchor, FilePhase};
 use super::timestamp::timestamp;
-use crate::postgresql::{Database, PgConnection, PgError, params};
+use crate::postgresql::{Database, PgConnection, PgError, params, report_outage};
 
 /// How many lines one transaction copies at most.
 const BATCH_LINES: usize = 1_000;
@@ -354,6 +354,11 @@ fn remove_one(connection: &PgConnection, before: &str) -> Result<bool, PgError> 
     Ok(true)
 }
 
+/// Names an outage of the database, which has its line in the log, by its kind.
 fn failed(error: PgError) -> io::Error {
+    if error.is_outage() {
+        report_outage(&error);
+        return io::Error::new(io::ErrorKind::NotConnected, error.to_string());
+    }
     io::Error::other(error.to_string())
 }

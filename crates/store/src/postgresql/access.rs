@@ -58,7 +58,8 @@ impl Database {
             Apart::FromAll => "SERIALIZABLE",
             Apart::ByRows => "READ COMMITTED",
         };
-        let begin = format!("BEGIN ISOLATION LEVEL {level} READ WRITE; {BEGIN}");
+        // Not `READ WRITE`, which would overrule `default_transaction_read_only`.
+        let begin = format!("BEGIN ISOLATION LEVEL {level}; {BEGIN}");
         let connection = self.access_changes().begin(&begin, &ReadLimit::none())?;
         match change(&connection) {
             Ok(done) => {

@@ -7,11 +7,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
 
 use super::error::PgError;
 use super::settings::Settings;
@@ -22,6 +22,12 @@ const MAX_PREPARED: usize = 256;
 /// How long one statement may take if nothing else limits it. The database ends a statement of a
 /// read before.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
+/// How long a connection is used at most: half an hour, and up to five minutes more, so that the
+/// connections of several servers do not all end at once. Then a pooler, a proxy or another address
+/// behind the same name gets its part of the connections.
+const LIFETIME: Duration = Duration::from_secs(30 * 60);
+/// How many seconds a connection may be used beyond its lifetime.
+const SPREAD_SECONDS: u64 = 300;
 
 /// The values of a statement.
 pub(crate) type Values<'v> = &'v [&'v (dyn ToSql + Sync)];
@@ -34,6 +40,8 @@ pub(crate) struct PgConnection {
     limit: RefCell<ReadLimit>,
     /// Whether a wait ended early, so that the state of the connection is unknown.
     is_broken: Cell<bool>,
+    /// From when on the connection is not used again.
+    retires: Instant,
 }
 
 impl PgConnection {
@@ -53,7 +61,13 @@ impl PgConnection {
             statements: RefCell::default(),
             limit: RefCell::new(ReadLimit::none()),
             is_broken: Cell::new(false),
+            retires: Instant::now() + lifetime(),
         })
+    }
+
+    /// Returns whether the connection has been used long enough.
+    pub(crate) fn is_worn(&self, now: Instant) -> bool {
+        now >= self.retires
     }
 
     /// Returns whether the connection can be used again.
@@ -69,6 +83,24 @@ impl PgConnection {
     /// Runs statements that have no values.
     pub(crate) fn batch(&self, text: &str) -> Result<(), PgError> {
         self.wait(self.client.batch_execute(text))
+    }
+
+    /// Runs statements that have no values, which take no longer than `most` where the database can
+    /// be reached.
+    pub(crate) fn batch_within(&self, text: &str, most: Duration) -> Result<(), PgError> {
+        self.wait_within(most, self.client.batch_execute(text))
+    }
+
+    /// Runs one statement that has no values and is not prepared, and returns its first row as
+    /// texts.
+    pub(crate) fn texts(&self, text: &str) -> Result<Vec<Option<String>>, PgError> {
+        let answer = self.wait(self.client.simple_query(text))?;
+        let row = answer.into_iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        let row = row.ok_or(PgError::NoAnswer)?;
+        Ok((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect())
     }
 
     /// Runs a statement and returns its rows.
@@ -106,11 +138,21 @@ impl PgConnection {
         &self,
         answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, PgError> {
+        let most = self.limit.borrow().time_left().unwrap_or(MAX_WAIT);
+        self.wait_within(most, answer)
+    }
+
+    /// Waits for an answer of the database for so long, and no longer than the limit allows.
+    fn wait_within<T>(
+        &self,
+        most: Duration,
+        answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, PgError> {
         let limit = self.limit.borrow().clone();
         if limit.is_reached() {
             return Err(PgError::LimitReached);
         }
-        let most = limit.time_left().unwrap_or(MAX_WAIT);
+        let most = limit.time_left().map_or(most, |left| left.min(most));
         let answered = self.runtime.wait(async {
             tokio::select! {
                 answered = tokio::time::timeout(most, answer) => answered.ok(),
@@ -125,6 +167,12 @@ impl PgConnection {
             }
         }
     }
+}
+
+/// Returns how long a new connection may be used.
+fn lifetime() -> Duration {
+    let (chance, _) = uuid::Uuid::new_v4().as_u64_pair();
+    LIFETIME + Duration::from_secs(chance % SPREAD_SECONDS)
 }
 
 /// Runs code that blocks. On a thread that runs futures, the runtime first gives its other futures

@@ -2,9 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::condition::{self, DatabaseCondition, Known};
 use super::connection::{MAX_WAIT, PgConnection};
 use super::error::{DatabaseError, PgError};
-use super::pool::{Borrowed, Pool, PoolUse};
+use super::outage;
+use super::pool::{Borrowed, Doubts, Pool, PoolUse};
+use super::pooler;
 use super::schema;
 use super::settings::Settings;
 use super::turns::Turns;
@@ -28,12 +31,19 @@ pub struct Database {
     shared: Arc<Shared>,
 }
 
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").finish_non_exhaustive()
+    }
+}
+
 struct Shared {
     readers: Pool,
     writers: Pool,
     access: Pool,
     access_changes: Pool,
     turns: Turns,
+    condition: Known,
     /// The keys that seal cursors, once they were read.
     seals: OnceLock<Seals>,
 }
@@ -49,8 +59,9 @@ fn begin_read(milliseconds: u128) -> String {
 }
 
 /// Begins a write. A commit is on disk before it is acknowledged, whatever the server's default is.
+/// It is not `READ WRITE`, which would overrule `default_transaction_read_only`.
 const BEGIN_WRITE: &str = "\
-    BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+    BEGIN ISOLATION LEVEL READ COMMITTED; \
     SET LOCAL search_path = stile, pg_catalog; \
     SET LOCAL lock_timeout = 10000; \
     SET LOCAL statement_timeout = 60000; \
@@ -63,11 +74,18 @@ impl Database {
     /// the tables, or migrates them to this version, if needed. Logs a warning if the user of the
     /// address skips row-level security.
     ///
-    /// # Errors [`DatabaseError`] if the database cannot be reached, or its tables are another
-    /// program's or a newer version's.
+    /// From then on the wall clock of this process is the database's.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database cannot be reached, or is behind a pooler that forgets
+    /// prepared statements; if its tables are another program's or a newer version's; or if they
+    /// are to be made and the database takes no writes.
     pub fn open(address: &str) -> Result<Self, DatabaseError> {
         let settings = Arc::new(Settings::parse(address)?);
         let connection = PgConnection::open(&settings)?;
+        let other = pooler::check(&settings, &connection)?;
+        let condition = Known::default();
+        condition.note(condition::look(&connection)?);
         match schema::migrate(&connection)? {
             schema::Migration::Done => {}
             schema::Migration::Foreign => return Err(DatabaseError::Foreign),
@@ -80,15 +98,41 @@ impl Database {
                  and owns the schema `stile`"
             );
         }
-        let writers = Pool::new(settings.clone(), MAX_WRITERS);
+        let doubts = Arc::<Doubts>::default();
+        let pool = |most| Pool::new(settings.clone(), doubts.clone(), most);
+        let [writers, readers] = [MAX_WRITERS, MAX_READERS].map(pool);
+        let [access, access_changes] = [MAX_ACCESS, MAX_ACCESS_CHANGES].map(pool);
         writers.add(connection);
-        let readers = Pool::new(settings.clone(), MAX_READERS);
-        let access = Pool::new(settings.clone(), MAX_ACCESS);
-        let access_changes = Pool::new(settings, MAX_ACCESS_CHANGES);
+        other.into_iter().for_each(|other| readers.add(other));
         let (turns, seals) = (Turns::default(), OnceLock::new());
-        Ok(Self {
-            shared: Arc::new(Shared { readers, writers, access, access_changes, turns, seals }),
-        })
+        let shared = Shared { readers, writers, access, access_changes, turns, condition, seals };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Asks the database for its time and whether it takes writes, and sets the wall clock of this
+    /// process to that time. Logs it if either has changed.
+    ///
+    /// # Errors
+    /// [`DatabaseError`] if the database does not answer.
+    pub fn look(&self) -> Result<DatabaseCondition, DatabaseError> {
+        let condition = self.read_access(|connection| {
+            // The tables can be read, too.
+            connection.batch("SELECT FROM short_lived LIMIT 1")?;
+            condition::look(connection)
+        });
+        let condition = condition.inspect_err(|error: &PgError| {
+            if error.is_outage() {
+                outage::report(error);
+            }
+        })?;
+        self.shared.condition.note(condition);
+        Ok(condition)
+    }
+
+    /// Closes the connections that are old or that nobody has used for a while.
+    pub fn close_worn_connections(&self) {
+        let Shared { readers, writers, access, access_changes, .. } = &*self.shared;
+        [readers, writers, access, access_changes].into_iter().for_each(Pool::close_worn);
     }
 
     /// Borrows a connection and begins a transaction that reads one moment, until `limit` is

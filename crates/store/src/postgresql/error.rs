@@ -4,7 +4,7 @@ use std::io;
 
 use rustls::CertificateError;
 use stile_domain::records::problem::Problem;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{Severity, SqlState};
 
 use super::outage;
 
@@ -42,6 +42,21 @@ pub enum DatabaseError {
     /// The schema is another program's.
     #[error("the schema `stile` of the database is another program's; name another database")]
     Foreign,
+    /// The tables of this version are not there, and the database takes no writes.
+    #[error(
+        "the database takes no writes (it is a standby, or `default_transaction_read_only` is on), \
+         and the tables of this version are not all in it: let a server of this version connect to \
+         the primary first; nothing was changed"
+    )]
+    TakesNoWrites,
+    /// A pooler forgets prepared statements between two transactions.
+    #[error(
+        "the address of the database leads to a pooler of connections, such as PgBouncer, that \
+         forgets prepared statements between two transactions: set `pool_mode = session` for this \
+         database, or `max_prepared_statements` in PgBouncer 1.21 or newer, or name PostgreSQL \
+         itself in the address; nothing was changed"
+    )]
+    ForgetfulPooler,
     /// A newer version of Stile made the tables.
     #[error("a newer stile made the tables of the database; use that version")]
     Newer,
@@ -64,7 +79,10 @@ pub enum DatabaseError {
 
 impl From<PgError> for DatabaseError {
     fn from(error: PgError) -> Self {
-        Self::Failed { reason: error.to_string() }
+        match error.is_read_only() {
+            true => Self::TakesNoWrites,
+            false => Self::Failed { reason: error.to_string() },
+        }
     }
 }
 
@@ -77,6 +95,38 @@ impl PgError {
             Self::Database(error) => error.code().is_some_and(|code| CODES.contains(code)),
             _ => false,
         }
+    }
+
+    /// Returns whether the database ended the connection with this error. After any other error of
+    /// the database the connection goes on.
+    pub(crate) fn ends_connection(&self) -> bool {
+        match self {
+            Self::Database(error) => error.as_db_error().is_none_or(|error| {
+                matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
+            }),
+            _ => true,
+        }
+    }
+
+    /// Returns whether the database cannot be reached or has no connection, whatever is asked.
+    pub(crate) fn is_outage(&self) -> bool {
+        match self {
+            Self::NoAnswer | Self::Busy => true,
+            Self::Unknown | Self::LimitReached => false,
+            Self::Database(error) => match error.code() {
+                Some(code) => is_of_connection(code),
+                None => error.is_closed() || is_io(error),
+            },
+        }
+    }
+
+    /// Returns whether the database takes no writes: it is a standby, or its settings say so.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let code = match self {
+            Self::Database(error) => error.code(),
+            _ => None,
+        };
+        code == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
     }
 
     /// Returns whether the same request may pass a second later.
@@ -146,9 +196,8 @@ impl From<PgError> for Problem {
             PgError::LimitReached => return Self::QueryTooBroad,
             PgError::Busy => return Self::Busy,
             PgError::Unknown => {
-                let incident = crate::new_incident();
-                tracing::error!(incident, "the database did not say whether it kept a write");
-                return Self::Internal { incident };
+                tracing::error!("the database did not say whether it kept a write");
+                return Self::MayBeStored;
             }
             PgError::NoAnswer => {
                 outage::report(&"it does not answer in time");
@@ -171,6 +220,10 @@ impl From<PgError> for Problem {
             SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => return Self::Corrupt,
             _ => {}
         }
+        if is_of_connection(code) {
+            outage::report(&describe(&error));
+            return Self::Busy;
+        }
         if passes(code) {
             tracing::debug!(code = code.code(), "the database cannot answer now");
             return Self::Busy;
@@ -188,19 +241,26 @@ fn is_io(error: &tokio_postgres::Error) -> bool {
 /// Returns whether an error passes without a change of the request: the database restarts, fails
 /// over or has no connection left, or another transaction was in the way.
 fn passes(code: &SqlState) -> bool {
-    const CODES: [SqlState; 11] = [
-        SqlState::ADMIN_SHUTDOWN,
-        SqlState::CRASH_SHUTDOWN,
-        SqlState::CANNOT_CONNECT_NOW,
-        SqlState::TOO_MANY_CONNECTIONS,
+    const CODES: [SqlState; 7] = [
         SqlState::LOCK_NOT_AVAILABLE,
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
         SqlState::READ_ONLY_SQL_TRANSACTION,
-        // So a replica answers to the beginning of a transaction that writes.
+        // So a standby answers to a transaction that sees no other one.
         SqlState::FEATURE_NOT_SUPPORTED,
         SqlState::OUT_OF_MEMORY,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+    ];
+    CODES.contains(code) || is_of_connection(code)
+}
+
+/// Returns whether an error is about the connection, or all connections, and not about a statement.
+fn is_of_connection(code: &SqlState) -> bool {
+    const CODES: [SqlState; 4] = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::TOO_MANY_CONNECTIONS,
     ];
     // Class 08 is about connections.
     CODES.contains(code) || code.code().starts_with("08")

@@ -36,6 +36,11 @@ pub(crate) fn end() {
     }
 }
 
+/// Returns whether the log already says that the database cannot answer.
+pub fn is_in_outage() -> bool {
+    lock().is_some()
+}
+
 /// Notes a failure, and returns whether it is worth a line.
 fn note(outage: &mut Option<Outage>, now: Instant) -> bool {
     match outage {

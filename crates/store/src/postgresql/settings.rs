@@ -17,6 +17,13 @@ use super::error::{DatabaseError, PgError};
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long sent bytes may stay unacknowledged before the connection counts as lost.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
+/// How long a connection is silent before the system asks whether the other side is there, and
+/// again. So a statement whose answer never comes ends within about half a minute.
+const ASK_AFTER: Duration = Duration::from_secs(10);
+/// How often the system asks in vain before the connection counts as lost.
+const ASK_TIMES: u32 = 3;
+/// What the library does if the address does not say.
+const ASK_AFTER_OF_LIBRARY: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// The address of a database. It may contain a password, so it is never printed.
 pub(crate) struct Settings {
@@ -58,6 +65,15 @@ impl Settings {
         }
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(UNACKNOWLEDGED);
+        }
+        if config.get_keepalives_idle() == ASK_AFTER_OF_LIBRARY {
+            config.keepalives_idle(ASK_AFTER);
+        }
+        if config.get_keepalives_interval().is_none() {
+            config.keepalives_interval(ASK_AFTER / 2);
+        }
+        if config.get_keepalives_retries().is_none() {
+            config.keepalives_retries(ASK_TIMES);
         }
         let is_near = is_near(&config);
         let tls = match config.get_ssl_mode() {
@@ -211,6 +227,19 @@ mod tests {
         }
         let missing = "postgres://a@db.example/d?sslrootcert=/nonexistent.pem";
         assert_eq!(Settings::parse(missing).map(drop), Err(DatabaseError::NoRoots));
+    }
+
+    #[test]
+    fn a_silent_connection_is_asked_unless_the_address_says_how() {
+        let of = |words: &str| Settings::parse(&format!("postgres://a@h/d{words}")).unwrap().config;
+        let ours = of("");
+        assert_eq!(ours.get_keepalives_idle(), ASK_AFTER);
+        assert_eq!(ours.get_keepalives_interval(), Some(ASK_AFTER / 2));
+        assert_eq!(ours.get_keepalives_retries(), Some(ASK_TIMES));
+        assert_eq!(ours.get_tcp_user_timeout(), Some(&UNACKNOWLEDGED));
+        let theirs = of("?keepalives_idle=77&tcp_user_timeout=3");
+        assert_eq!(theirs.get_keepalives_idle(), Duration::from_secs(77));
+        assert_eq!(theirs.get_tcp_user_timeout(), Some(&Duration::from_secs(3)));
     }
 
     #[test]

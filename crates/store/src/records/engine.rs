@@ -25,6 +25,15 @@ pub(super) enum Engine {
     Postgresql(Postgresql),
 }
 
+/// Names the problem of a write, which was undone. A database cancels a write as it ends a read
+/// that takes long, and no advice about fewer records helps then.
+fn undone(problem: Problem) -> Problem {
+    match problem {
+        Problem::Busy | Problem::QueryTooBroad => Problem::NotStored,
+        other => other,
+    }
+}
+
 impl Engine {
     pub(super) fn exists(state: &StateDir) -> bool {
         Sqlite::exists(state)
@@ -93,10 +102,11 @@ impl Engine {
         write: impl FnOnce(&mut WriteBatch<'_>) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let run = |rows: &dyn RowWriter| WriteBatch::run(rows, now, run_records, write);
-        match self {
+        let done = match self {
             Self::Sqlite(engine) => engine.write(run),
             Self::Postgresql(engine) => engine.write(run),
-        }
+        };
+        done.map_err(undone)
     }
 
     /// Prepares for many batches. Returns how many records each should have.

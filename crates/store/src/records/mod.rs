@@ -11,6 +11,8 @@
 //! opens one.
 
 mod bulk_load;
+#[cfg(test)]
+mod cancelled_tests;
 pub(crate) mod copying;
 mod database;
 mod engine;

@@ -105,6 +105,23 @@ pub enum StateError {
     },
 }
 
+impl StateError {
+    /// Returns whether the same operation may pass a moment later: the database on PostgreSQL
+    /// cannot answer now, or takes no writes now.
+    pub fn passes(&self) -> bool {
+        matches!(self, Self::Database { error: TableError::Busy | TableError::Unknown, .. })
+    }
+
+    /// Logs what did not happen because of the error. A database that cannot answer has a line in
+    /// the log for all that fails meanwhile, so no line is added then.
+    pub fn log(&self, what: &str) {
+        match self.passes() {
+            true => tracing::debug!(error = %self, "{what}"),
+            false => tracing::error!(error = %self, "{what}"),
+        }
+    }
+}
+
 /// Adds the operation and the path to an error of the file system.
 pub(super) fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateError {
     let path = path.to_owned();

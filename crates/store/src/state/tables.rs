@@ -27,6 +27,9 @@ pub enum TableError {
     /// PostgreSQL cannot answer now. The same call may pass later.
     #[error("the database cannot answer now")]
     Busy,
+    /// PostgreSQL did not say whether it kept a change.
+    #[error("the database did not say whether it kept the change; look before you repeat it")]
+    Unknown,
     /// Another transaction was in the way. The transaction can be run again.
     #[error("another transaction was in the way")]
     Conflict,
@@ -50,8 +53,12 @@ impl From<PgError> for TableError {
         if error.is_conflict() {
             Self::Conflict
         } else if error.passes() {
-            report_outage(&error);
+            if error.is_outage() {
+                report_outage(&error);
+            }
             Self::Busy
+        } else if matches!(error, PgError::Unknown) {
+            Self::Unknown
         } else {
             Self::Postgresql(error.to_string())
         }

@@ -271,9 +271,9 @@ fn a_server_that_has_a_person_open_cannot_write_between_the_rows_of_a_copy() {
     write().unwrap();
     let (from, to) = (source.address(), target.address());
     let mut copy = StoreCopy::open_person(&from, &to, &named("ann"), Instant(20)).unwrap();
-    assert_eq!(write(), Err(Problem::Busy), "from the beginning of the copy");
+    assert_eq!(write(), Err(Problem::NotStored), "from the beginning of the copy");
     while copy.step().unwrap().is_some() {}
-    assert_eq!(write(), Err(Problem::Busy), "until its end");
+    assert_eq!(write(), Err(Problem::NotStored), "until its end");
     put(&bob, 60, "new", &fields("others write"));
     copy.verify(&mut |_| {}).unwrap();
     assert_eq!(rows(&target.address(), "ann"), before);
@@ -302,7 +302,7 @@ fn a_write_and_the_beginning_of_a_copy_wait_for_each_other() {
         wait_for_lock(&target.database, &waiting);
         beginning.rows(&set(1), &[]).unwrap();
         beginning.commit().unwrap();
-        assert_eq!(waiting.join().unwrap(), Err(Problem::Busy));
+        assert_eq!(waiting.join().unwrap(), Err(Problem::NotStored));
     });
     let ending = database.write_of(&ann).unwrap();
     ending.rows(&set(0), &[]).unwrap();

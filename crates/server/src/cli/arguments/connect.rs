@@ -98,7 +98,7 @@ Examples:
   stile connect cursor --write
   stile connect chatgpt
   stile connect claude-code --scope read:/ --scope write:/journal/ --write
-  stile connect codex --grant 0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01 --write",
+  stile connect codex --grant grt_4f0c9a1be2d84d7c8a3b6c5d7e8f9012 --write",
         )
 }
 

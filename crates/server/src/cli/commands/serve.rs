@@ -161,7 +161,7 @@ fn offered_tools(open_space: &OpenSpace, provider: Option<&IdentityProvider>) ->
 /// Returns the servers that share the database, whose metrics those of the service include.
 fn fleet(home: &Home, service: &Service) -> Result<Option<Arc<Fleet>>, Failure> {
     let Some(database) = home.database().cloned() else { return Ok(None) };
-    let fleet = Fleet::new(Arc::new(home.tokens()?));
+    let fleet = Fleet::new(Arc::new(home.tokens()?), Some(database.clone()));
     let others = Arc::clone(&fleet);
     service.metrics().add_others(move || others.metrics(&database.pools()));
     Ok(Some(fleet))

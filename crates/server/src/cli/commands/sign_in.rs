@@ -71,10 +71,16 @@ fn origin(resolved: &Resolved, home: &Home) -> Result<String, Failure> {
         (Some(url), _) if *resolved.source(&PUBLIC_URL) != Source::Default => url.clone(),
         (_, Some(server)) => found_server::client_origin(&server),
         (_, None) => {
-            terminal::print_to_stderr(
-                "warning: no server runs with this state; start `stile serve` before you open the \
-                 link",
-            )?;
+            terminal::print_to_stderr(match home.database() {
+                None => {
+                    "warning: no server runs with this state; start `stile serve` before you open \
+                     the link"
+                }
+                Some(_) => {
+                    "warning: no server runs here with this state, so this link leads to this \
+                     machine; name the address of the servers in STILE_PUBLIC_URL, as they have it"
+                }
+            })?;
             format!("{}://{}", http_server::scheme(config), config.listen)
         }
     })

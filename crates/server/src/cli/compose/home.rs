@@ -172,6 +172,16 @@ impl Home {
         })
     }
 
+    /// Returns the people of the database for whom tokens were made.
+    pub(crate) fn people_with_tokens(&self) -> Result<Vec<Tenant>, Failure> {
+        let Some(database) = &self.database else { return Ok(Vec::new()) };
+        let mut people = Vec::new();
+        for subject in self.tokens()?.subjects()? {
+            people.extend(database.find_tenant(&self.issuer, &subject)?);
+        }
+        Ok(people)
+    }
+
     /// The state folder, which has what belongs to this server alone.
     pub(crate) fn state(&self) -> &StateDir {
         &self.state

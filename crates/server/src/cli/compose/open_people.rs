@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stile_records::RecordService;
 use stile_store::journal::Journal;
-use stile_store::postgresql::Tenant;
+use stile_store::postgresql::{Tenant, is_in_outage};
 use stile_tools::space::SpaceTools;
 
 use super::home::{Home, LOCAL_ISSUER};
@@ -89,7 +89,10 @@ impl PeopleFolder {
         let resolved = resolved.clone();
         let open: OpenPerson = Box::new(move |subject| {
             self.open(&resolved, &everybody, subject).map_err(|failure| {
-                tracing::error!(target: "stile::people", ?failure, "a space was not opened");
+                match is_in_outage() {
+                    true => tracing::debug!(?failure, "a space was not opened"),
+                    false => tracing::error!(?failure, "a space was not opened"),
+                }
                 Unavailable
             })
         });

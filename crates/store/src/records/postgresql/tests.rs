@@ -161,7 +161,7 @@ fn a_database_that_was_gone_is_found_again() {
     assert_eq!(hosted.keys().unwrap(), ["a"]);
     server.stop();
     for _ in 0..3 {
-        assert_eq!(hosted.put("b", "two"), Err(Problem::Busy));
+        assert_eq!(hosted.put("b", "two"), Err(Problem::NotStored));
         assert_eq!(hosted.keys(), Err(Problem::Busy));
     }
     server.start();
@@ -183,7 +183,7 @@ fn a_database_that_only_reads_answers_reads_and_refuses_writes_until_it_is_promo
     let _ = hosted.keys();
     for _ in 0..3 {
         assert_eq!(hosted.keys().unwrap(), ["a"]);
-        assert_eq!(hosted.put("b", "two"), Err(Problem::Busy));
+        assert_eq!(hosted.put("b", "two"), Err(Problem::NotStored));
     }
     assert_eq!(hosted.database.run("SELECT pg_promote()").trim(), "t");
     hosted.put("b", "two").unwrap();

@@ -11,29 +11,37 @@ use crate::config::Environment;
 
 /// The grants on records that count now.
 pub(super) struct Grants {
-    /// `None` where each person has grants of their own: all of them are shown.
-    active: Option<HashSet<String>>,
+    active: HashSet<String>,
 }
 
 impl Grants {
-    /// Returns the grants of the person whom the command is about.
+    /// Returns the grants of the person whom the command is about, or of all people if it names
+    /// none.
     pub(super) fn of(home: &Home, environment: Environment<'_>) -> Result<Self, Failure> {
         if !home.has_records() {
-            return Ok(Self { active: Some(HashSet::new()) });
+            return Ok(Self { active: HashSet::new() });
         }
-        if home.check_named().is_err() {
-            return Ok(Self { active: None });
+        let now = crate::clock::now();
+        let all_records = match home.check_named() {
+            Ok(()) => vec![home.records(now)?],
+            Err(_) => {
+                let people = home.people_with_tokens()?.into_iter();
+                people.map(|tenant| home.records_of(&tenant, now)).collect::<Result<_, _>>()?
+            }
+        };
+        let mut active = HashSet::new();
+        for records in all_records {
+            let Owner { services, caller, now } = owner::of_records(records, environment);
+            let all = services.grants(&caller)?.into_iter();
+            let counting = all.filter(|grant| grant.status(now) == GrantStatus::Active);
+            active.extend(counting.map(|grant| grant.id));
         }
-        let records = home.records(crate::clock::now())?;
-        let Owner { services, caller, now } = owner::of_records(records, environment);
-        let all = services.grants(&caller)?.into_iter();
-        let active = all.filter(|grant| grant.status(now) == GrantStatus::Active);
-        Ok(Self { active: Some(active.map(|grant| grant.id).collect()) })
+        Ok(Self { active })
     }
 
     /// Returns the grant if it counts.
     pub(super) fn active(&self, grant: Option<String>) -> Option<String> {
-        grant.filter(|grant| self.active.as_ref().is_none_or(|active| active.contains(grant)))
+        grant.filter(|grant| self.active.contains(grant))
     }
 }
 

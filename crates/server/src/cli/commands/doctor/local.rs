@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::ArgMatches;
+use stile_store::postgresql::Database;
 use stile_store::probe;
 use stile_store::records::Records;
 use stile_store::state::{RunningServer, StateDir, StateError, check_disjoint};
@@ -18,6 +19,8 @@ use crate::config::declarations::ROOT;
 use crate::config::{Environment, Resolved, Source};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// The step that checks records.
+const RECORDS: &str = "records";
 
 pub(super) fn check(
     matches: &ArgMatches,
@@ -40,8 +43,8 @@ pub(super) fn check(
             match Home::with(state, config) {
                 Err(error) => findings.push(failed("database", &error)),
                 Ok(home) => {
-                    if home.database().is_some() {
-                        findings.push(Finding::good("database", "answers"));
+                    if let Some(database) = home.database() {
+                        findings.extend(checkup::database(database));
                     }
                     findings.extend(state_files(&home));
                     if home.has_records() {
@@ -120,20 +123,51 @@ fn records(home: &Home, matches: &ArgMatches, environment: Environment<'_>) -> F
     };
     let now = clock::now();
     let checked = match home.database() {
-        None => home.records(now).and_then(check),
-        Some(database) => database.tenants().map_err(Failure::from).and_then(|tenants| {
-            tenants.iter().try_for_each(|tenant| check(home.records_of(tenant, now)?))
+        None => home.records(now).and_then(check).map_err(|failure| {
+            Finding::bad(
+                RECORDS,
+                said(&failure),
+                "restore the state from a backup: `stile restore-backup`",
+            )
         }),
+        Some(database) => each_tenant(home, database, &|records| check(records)),
     };
     match checked {
-        Ok(()) if matches.get_flag("deep") => Finding::good("records", "every page is whole"),
-        Ok(()) => Finding::good("records", "open; `--deep` checks every page"),
-        Err(failure) => Finding::bad(
-            "records",
-            failure.report().0.trim().trim_start_matches("error: "),
-            "restore the state from a backup: `stile restore-backup`",
-        ),
+        Ok(()) if matches.get_flag("deep") => Finding::good(RECORDS, "every page is whole"),
+        Ok(()) => Finding::good(RECORDS, "open; `--deep` checks every page"),
+        Err(finding) => finding,
     }
+}
+
+/// Checks the records of each tenant, whatever is wrong with those of another one.
+fn each_tenant(
+    home: &Home,
+    database: &Database,
+    check: &dyn Fn(Records) -> Result<(), Failure>,
+) -> Result<(), Finding> {
+    const MEND: &str = "restore the database from a backup, as docs/deployment.md says; `stile \
+                        person list` says who each is";
+    let bad = |failure: &Failure| Finding::bad(RECORDS, said(failure), MEND);
+    let tenants = database.tenants().map_err(|error| bad(&error.into()))?;
+    let now = clock::now();
+    let mut wrong = Vec::new();
+    for tenant in &tenants {
+        if let Err(failure) = home.records_of(tenant, now).and_then(check) {
+            wrong.push(format!("{}: {}", tenant.id(), said(&failure)));
+        }
+    }
+    match wrong.len() {
+        0 => Ok(()),
+        count => {
+            let of = format!("{count} of {} have records that cannot be read", tenants.len());
+            Err(Finding::bad(RECORDS, format!("{of}: {}", wrong.join("; ")), MEND))
+        }
+    }
+}
+
+/// Returns the words of a failure.
+fn said(failure: &Failure) -> String {
+    failure.report().0.trim().trim_start_matches("error: ").to_owned()
 }
 
 /// Returns whether something accepts connections there.
