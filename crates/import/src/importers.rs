@@ -9,11 +9,13 @@ use std::path::Path;
 
 use stile_store::archive::Archive;
 use stile_store::files;
+use stile_store::foreign_database::{ForeignDatabase, MAGIC};
 
 use crate::importer::{Contents, Importer, Recognition};
 
 mod archive_arrays;
 pub mod bookmarks;
+pub mod browser_history;
 pub mod calendar;
 mod calendar_zones;
 pub mod chatgpt;
@@ -22,17 +24,23 @@ pub mod contacts;
 mod content_lines;
 pub mod csv;
 pub mod evernote;
+pub mod google_activity;
 pub mod health;
 pub mod json_array;
 pub mod json_lines;
+mod json_members;
 pub mod json_text;
+pub mod keep;
 pub mod mail_files;
+mod mapped_rows;
 pub mod markdown;
 pub mod mbox;
+pub mod notion_pages;
 pub mod outline;
 pub mod places;
 pub mod slack;
 pub mod statement;
+pub mod timeline;
 pub mod unknown;
 pub mod whatsapp;
 pub mod whole_file;
@@ -52,11 +60,17 @@ pub static IMPORTERS: &[&Importer] = &[
     &statement::OFX,
     &statement::CAMT,
     &bookmarks::IMPORTER,
+    &browser_history::IMPORTER,
+    &google_activity::IMPORTER,
+    &timeline::IMPORTER,
+    &timeline::POINTS,
     &outline::IMPORTER,
     &places::IMPORTER,
     &evernote::IMPORTER,
     &health::IMPORTER,
     &markdown::IMPORTER,
+    &keep::IMPORTER,
+    &notion_pages::IMPORTER,
     &mbox::IMPORTER,
     &mail_files::IMPORTER,
     &whatsapp::IMPORTER,
@@ -83,7 +97,8 @@ pub fn recognise(
     let last = |recognises: &dyn Fn(&Recognition) -> bool| {
         importers.iter().copied().rev().find(|importer| recognises(&importer.recognition))
     };
-    let by_contents = |contents| last(&|recognition| (recognition.contents)(contents));
+    let by_contents =
+        |contents: Contents<'_>| last(&|recognition| (recognition.contents)(contents));
     if files::is_folder(path) {
         return Ok(by_contents(Contents::Folder(path)));
     }
@@ -96,6 +111,11 @@ pub fn recognise(
         file.reader.take(Contents::BEGINNING_BYTES as u64).read_to_end(&mut beginning)?;
         let found = if beginning.starts_with(b"PK") {
             by_contents(Contents::Zip(&Archive::open(path)?))
+        } else if beginning.starts_with(MAGIC) {
+            // A damaged database is of no format, and is described as one.
+            ForeignDatabase::open(path)
+                .ok()
+                .and_then(|database| by_contents(Contents::Database(&database)))
         } else {
             by_contents(Contents::Beginning(&beginning))
         };

@@ -43,6 +43,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
+    derived_fields: &[],
     because: &[
         "it has bookmarks, a record for each: `id` is the digest of the folder and the address",
         "`added` orders the records and is what a grant's --since looks at",

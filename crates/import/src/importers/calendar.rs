@@ -66,6 +66,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
+    derived_fields: &[],
     because: &[
         "it is a calendar, a record for each event, task and journal entry: `id` is its UID, with \
          the time of an exception of a series behind it",

@@ -12,7 +12,6 @@
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
-use std::path::Path;
 
 use stile_domain::json::skipping::{Mark, ValueScanner};
 use stile_domain::records::row::{self, ParsedRow};
@@ -23,6 +22,7 @@ use stile_records::rows::{DecodedRow, MAX_ROW_BYTES, RowBuffer, RowDecodeError, 
 
 use super::json_text;
 use crate::importer::{ImportRows, decoded_rows};
+use crate::source::InputPath;
 
 /// The field with the identifier of the object around a row's array.
 pub const PARENT_ID: &str = "parent_id";
@@ -80,7 +80,7 @@ impl std::fmt::Display for RowsPath {
 ///
 /// # Errors
 /// The file cannot be opened.
-pub fn open(path: &Path, rows: &RowsPath) -> io::Result<Box<dyn ImportRows>> {
+pub fn open(path: &InputPath, rows: &RowsPath) -> io::Result<Box<dyn ImportRows>> {
     Ok(decoded_rows(path, WrappedRows::new(json_text::open(path)?, rows.clone())))
 }
 

@@ -1,5 +1,6 @@
 //! Imports small files of several formats: twice, broken, and stopped.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
@@ -214,8 +215,10 @@ fn a_failed_write_ends_the_reading_and_a_failed_read_ends_the_import() {
     assert!(matches!(stopped, Err(ImportError::Redeclared)), "{stopped:?}");
     rig.write("a.jsonl", "{\"id\":1}\n");
     import(&rig, &inputs, &[], BadRowPolicy::Skip).unwrap();
-    let missing =
-        [inputs[0].clone(), ImportInput { path: "missing.jsonl".into(), ..inputs[0].clone() }];
+    let missing = [
+        inputs[0].clone(),
+        ImportInput { path: Path::new("missing.jsonl").into(), ..inputs[0].clone() },
+    ];
     rig.write("a.jsonl", "{\"id\":2}\n");
     let error = import(&rig, &missing, &[], BadRowPolicy::Skip).unwrap_err();
     assert!(error.contains("cannot read missing.jsonl"), "{error}");

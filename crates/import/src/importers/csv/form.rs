@@ -7,7 +7,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, Read as _};
-use std::path::Path;
 
 use stile_domain::records::declaration::{Declaration, JsonType};
 use stile_domain::records::table::column::{
@@ -19,11 +18,11 @@ use stile_domain::records::table::written_number::{self, DecimalMark};
 use stile_domain::unseen::shown_ends;
 use stile_records::rows::MAX_ROW_BYTES;
 use stile_records::rows::line_source::LineSource;
-use stile_store::files;
 
 use super::options::{CsvOptions, HeaderRow};
 use super::records::{RecordEnd, RecordReader};
 use crate::charset::file_encoding::{Encoding, Transcoder};
+use crate::source::InputPath;
 
 /// How much decoded text is looked at for the delimiter and the header.
 const SAMPLE_BYTES: u64 = 1 << 20;
@@ -131,12 +130,12 @@ impl CsvForm {
     /// # Errors
     /// [`CsvFormError`].
     pub fn find(
-        path: &Path,
+        path: &InputPath,
         said: &CsvOptions,
         remembered: &CsvOptions,
         stream: Option<&Declaration>,
     ) -> Result<Self, CsvFormError> {
-        let open = || files::open(path).map(|file| file.reader);
+        let open = || path.open().map(|file| file.reader);
         Self::find_in(&open, said, remembered, stream)
     }
 

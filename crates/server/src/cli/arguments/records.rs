@@ -2,6 +2,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgGroup, Command};
+use stile_import::collections::COLLECTIONS;
 use stile_import::importer::Importer;
 use stile_import::importers::IMPORTERS;
 
@@ -41,8 +42,10 @@ fn with_settings(command: Command, settings: Settings<'_>) -> Command {
 
 /// `stile import`, with the formats of these importers.
 fn import(importers: &[&'static Importer]) -> Command {
-    let descriptions: Vec<&str> = importers.iter().map(|importer| importer.description).collect();
-    let names = importers.iter().map(|importer| importer.name);
+    let descriptions = importers.iter().map(|importer| importer.description);
+    let names = COLLECTIONS.iter().map(|collection| collection.name);
+    let names = names.chain(importers.iter().map(|importer| importer.name));
+    let whole = COLLECTIONS.iter().map(|collection| collection.description);
     Command::new("import")
         .about("Stores the rows of files as records of a stream.")
         .arg(
@@ -50,7 +53,10 @@ fn import(importers: &[&'static Importer]) -> Command {
                 .value_name("FILE")
                 .required(true)
                 .num_args(1..)
-                .help(format!("{}, or what `stile export` wrote.", descriptions.join(", "))),
+                .help(format!(
+                    "{}, or what `stile export` wrote.",
+                    whole.chain(descriptions).collect::<Vec<_>>().join(", ")
+                )),
         )
         .arg(
             one("connection", "NAME", "Where the rows come from, for example gmail-work.")
@@ -100,6 +106,9 @@ the same import again changes nothing.
 Exports of ChatGPT and Slack are imported as you get them, as a zip file or as the folder in it. Files that messages \
 refer to are stored with them if the export has them.
 
+An export of Google Takeout or Notion has several kinds of data. Each gets a stream of its own (mail, events, \
+contacts, …), and --stream names the only one to import. Name all zip files of one export together.
+
 CSV is read as banks and spreadsheets write it: the delimiter, the encoding, the lines around the table, the decimal \
 mark and the order of dates are found by looking at the whole file. Standard error says what was found, --preview \
 shows it first, and the flags for CSV decide it. What you say is remembered for the stream.
@@ -120,6 +129,7 @@ Examples:
   stile import mail.mbox --connection gmail-work
   stile import ~/Maildir --connection mail
   stile import chatgpt-export.zip --connection chatgpt
+  stile import takeout-*.zip --connection google
   stile import backup/ --format stile",
         )
 }
