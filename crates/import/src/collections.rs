@@ -79,6 +79,8 @@ pub struct DividedExport {
     pub parts: Vec<ExportPart>,
     /// What is left out, by folder.
     pub skipped: Vec<SkippedFiles>,
+    /// The names of files beside those that were named which look like further parts of the export.
+    pub unnamed: Vec<String>,
 }
 
 /// What a collection makes of the files of an export.
@@ -173,7 +175,29 @@ pub fn divide(paths: &[PathBuf], format: Option<&str>) -> io::Result<Option<Divi
         let reason = refused.error.to_string();
         skipped.push(SkippedFiles { folder: refused.name.clone(), files: 1, reason });
     }
-    Ok(Some(DividedExport { collection, parts: division.parts, skipped }))
+    let unnamed = paths
+        .iter()
+        .filter_map(|path| next_part(path))
+        .filter(|next| !paths.contains(next) && next.try_exists().unwrap_or(false));
+    let unnamed = unnamed.map(|next| next.file_name().unwrap_or_default().to_string_lossy().into());
+    Ok(Some(DividedExport {
+        collection,
+        parts: division.parts,
+        skipped,
+        unnamed: unnamed.collect(),
+    }))
+}
+
+/// Returns the path that the part of an export behind this one has: `takeout-1-002.zip` for
+/// `takeout-1-001.zip`. `None` for a file without such a number.
+fn next_part(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let (stem, extension) = name.rsplit_once('.')?;
+    let digits = stem.len() - stem.trim_end_matches(|next: char| next.is_ascii_digit()).len();
+    let (start, number) = stem.split_at(stem.len() - digits);
+    let is_part = start.ends_with('-') && (1..=4).contains(&digits);
+    let next = number.parse::<u32>().ok()? + 1;
+    is_part.then(|| path.with_file_name(format!("{start}{next:0digits$}.{extension}")))
 }
 
 /// Returns all files of an archive.

@@ -74,7 +74,11 @@ impl ReadInputs {
                 if !form.reasons.is_empty() {
                     reasons.push(format!("{file}: {}", form.reasons.join("; ")));
                 }
-                let spelling = CsvOptions { spelling: form.spelling, ..CsvOptions::default() };
+                let spelling = CsvOptions {
+                    spelling: form.spelling,
+                    currencies: form.currencies.clone(),
+                    ..CsvOptions::default()
+                };
                 memory = memory.or(spelling);
                 input.csv_form = Some(Arc::new(form));
             } else if input.importer.name == whatsapp::IMPORTER.name {

@@ -112,6 +112,8 @@ fn each_part_of_takeout_goes_to_its_importer_and_the_rest_is_listed() {
             assert!(unchanged > 0);
         }
     }
+    let export = divide(std::slice::from_ref(&first), None).unwrap().unwrap();
+    assert_eq!(export.unnamed, ["takeout-1-002.zip"]);
     let other = rig.write("other.zip", zip(&[("a/b.ics", EVENT)]));
     let error = divide(&[first.clone(), other.clone()], None).unwrap_err();
     assert!(error.to_string().contains("`other.zip` is not a part of"), "{error}");

@@ -153,9 +153,17 @@ impl<R: BufRead> RowDecoder for CsvDecoder<R> {
         if self.has_ended {
             return Ok(None);
         }
-        let Some((line, end)) = self.next_record()? else {
-            self.has_ended = true;
-            return Ok(None);
+        let (line, end) = loop {
+            let Some((line, end)) = self.next_record()? else {
+                self.has_ended = true;
+                return Ok(None);
+            };
+            let mut texts = self.records.cells.texts();
+            let is_blank = texts.all(|text| text == Ok(""));
+            // A row of delimiters alone says nothing.
+            if !matches!(end, Ok(RecordEnd::Whole)) || !is_blank {
+                break (line, end);
+            }
         };
         let names = self.names.as_deref().unwrap_or_default();
         let row = match end {

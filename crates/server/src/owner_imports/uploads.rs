@@ -282,7 +282,8 @@ fn turns_of(files: Vec<StagedFile>) -> Vec<Turn> {
 fn parts_of(files: &[Arc<StagedFile>]) -> Option<Vec<Turn>> {
     let paths: Vec<PathBuf> = files.iter().map(|file| file.path().to_owned()).collect();
     // What cannot be read is reported when the file is looked at.
-    let DividedExport { collection, parts, skipped } = collections::divide(&paths, None).ok()??;
+    let DividedExport { collection, parts, skipped, .. } =
+        collections::divide(&paths, None).ok()??;
     let mut left_out: Vec<String> = skipped.iter().map(SkippedFiles::described).collect();
     if !left_out.is_empty() {
         left_out.push(collection.advice.to_owned());

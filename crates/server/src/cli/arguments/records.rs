@@ -63,10 +63,17 @@ fn import(importers: &[&'static Importer]) -> Command {
                 .required_if_eq_any(names.clone().map(|name| ("format", name)))
                 .required_unless_present("format"),
         )
-        .arg(one("stream", "NAME", "").help(format!(
-            "What the rows are, for example transactions. [default: {}]",
-            default_streams(importers)
-        )))
+        .arg(
+            one(
+                "stream",
+                "NAME",
+                "What the rows are, for example transactions. [default: as the format has it]",
+            )
+            .long_help(format!(
+                "What the rows are, for example transactions. [default: {}]",
+                default_streams(importers)
+            )),
+        )
         .arg(many(
             "key",
             "FIELD",

@@ -33,7 +33,13 @@ pub(super) fn run(
             )));
         }
     }
-    let DividedExport { collection, parts, skipped } = export;
+    let DividedExport { collection, parts, skipped, unnamed } = export;
+    for next in &unnamed {
+        terminal::print_to_stderr(&format!(
+            "{next} looks like a further part of the export, and was not named: name all parts \
+             together, or import it next"
+        ))?;
+    }
     for files in &skipped {
         terminal::print_to_stderr(&files.described())?;
     }
