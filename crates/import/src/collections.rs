@@ -18,6 +18,7 @@ use crate::input::ImportInput;
 use crate::source::{ArchivedFiles, InputPath};
 
 pub mod notion;
+pub mod packed_files;
 pub mod takeout;
 
 /// An export that holds several kinds of data.
@@ -36,7 +37,8 @@ pub struct Collection {
 }
 
 /// Every collection, in the order of the help.
-pub static COLLECTIONS: &[&Collection] = &[&takeout::COLLECTION, &notion::COLLECTION];
+pub static COLLECTIONS: &[&Collection] =
+    &[&takeout::COLLECTION, &notion::COLLECTION, &packed_files::COLLECTION];
 
 /// Files of an export that go into one stream.
 #[derive(Debug)]
@@ -52,7 +54,7 @@ pub struct ExportPart {
 pub struct SkippedFiles {
     /// The folder, as it is named in the export; the file, if it is one.
     pub folder: String,
-    /// How many files.
+    /// How many files are left out.
     pub files: u64,
     /// Why, as half a sentence.
     pub reason: String,
@@ -73,7 +75,7 @@ impl SkippedFiles {
 /// An export whose files are divided.
 #[derive(Debug)]
 pub struct DividedExport {
-    /// What it is.
+    /// What kind of export it is.
     pub collection: &'static Collection,
     /// The parts, by their streams, in the order of the import.
     pub parts: Vec<ExportPart>,

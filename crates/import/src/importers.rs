@@ -94,16 +94,13 @@ pub fn recognise(
     importers: &[&'static Importer],
     path: &Path,
 ) -> io::Result<Option<&'static Importer>> {
-    let last = |recognises: &dyn Fn(&Recognition) -> bool| {
-        importers.iter().copied().rev().find(|importer| recognises(&importer.recognition))
-    };
     let by_contents =
-        |contents: Contents<'_>| last(&|recognition| (recognition.contents)(contents));
+        |contents: Contents<'_>| last(importers, &|recognition| (recognition.contents)(contents));
     if files::is_folder(path) {
         return Ok(by_contents(Contents::Folder(path)));
     }
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    if let Some(importer) = last(&|recognition| (recognition.file_name)(name)) {
+    if let Some(importer) = last(importers, &|recognition| (recognition.file_name)(name)) {
         return Ok(Some(importer));
     }
     if let Ok(file) = files::open(path) {
@@ -123,9 +120,36 @@ pub fn recognise(
             return Ok(found);
         }
     }
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    let extension = extension.to_ascii_lowercase();
-    Ok(last(&|recognition| recognition.extensions.contains(&extension.as_str())))
+    Ok(by_extension(importers, name))
+}
+
+/// Returns the importer for a file in an archive, by its first bytes or its extension.
+pub fn recognise_archived(
+    importers: &[&'static Importer],
+    name: &str,
+    beginning: &[u8],
+) -> Option<&'static Importer> {
+    let contents = Contents::Beginning(beginning);
+    last(importers, &|recognition| (recognition.contents)(contents))
+        .or_else(|| by_extension(importers, name))
+}
+
+/// Returns whether an importer takes an archive as a whole.
+pub fn takes_archive(importers: &[&'static Importer], archive: &Archive) -> bool {
+    last(importers, &|recognition| (recognition.contents)(Contents::Zip(archive))).is_some()
+}
+
+fn last(
+    importers: &[&'static Importer],
+    recognises: &dyn Fn(&Recognition) -> bool,
+) -> Option<&'static Importer> {
+    importers.iter().copied().rev().find(|importer| recognises(&importer.recognition))
+}
+
+fn by_extension(importers: &[&'static Importer], name: &str) -> Option<&'static Importer> {
+    let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
+    let extension = extension.unwrap_or_default().to_ascii_lowercase();
+    last(importers, &|recognition| recognition.extensions.contains(&extension.as_str()))
 }
 
 /// Returns whether [`recognise`] took a folder for a folder of notes although it has none: no

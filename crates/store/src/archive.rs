@@ -4,8 +4,8 @@
 //! of the archive, or if it is encrypted, a link, or compressed in an unusual way. A whole file is
 //! refused if it has more than [`MAX_ENTRIES`] entries, or if it claims to hold more than
 //! [`MAX_RATIO`] times its own size. Exactly the stated size of an entry is read: one byte more is
-//! an error, and so is a wrong checksum. An archive within an archive is opened where its reader asks
-//! for it, since services pack the parts of a large export into another zip file.
+//! an error, and so is a wrong checksum. An archive within an archive is opened where its reader
+//! asks for it, since services pack the parts of a large export into another zip file.
 //!
 //! *Source*: APPNOTE.TXT 6.3.10, sections 4.3.7 (the header before an entry's data) and 4.4.
 

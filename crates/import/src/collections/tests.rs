@@ -114,7 +114,7 @@ fn each_part_of_takeout_goes_to_its_importer_and_the_rest_is_listed() {
     }
     let export = divide(std::slice::from_ref(&first), None).unwrap().unwrap();
     assert_eq!(export.unnamed, ["takeout-1-002.zip"]);
-    let other = rig.write("other.zip", zip(&[("a/b.ics", EVENT)]));
+    let other = rig.write("other.zip", zip(&[("a/b.csv", "a,b")]));
     let error = divide(&[first.clone(), other.clone()], None).unwrap_err();
     assert!(error.to_string().contains("`other.zip` is not a part of"), "{error}");
     assert!(divide(&[other], None).unwrap().is_none());
@@ -201,4 +201,39 @@ fn a_folder_of_other_notes_is_no_export() {
     assert!(divide(&[rig.folder.path().join("vault")], None).unwrap().is_none());
     let forced = divide(&[rig.folder.path().join("vault")], Some("notion")).unwrap().unwrap();
     assert_eq!(forced.parts.len(), 1);
+}
+
+#[test]
+fn a_zip_file_of_statements_and_calendars_is_read_file_by_file() {
+    let rig = rig();
+    let camt = "<?xml version=\"1.0\"?><Document \
+        xmlns=\"urn:iso:std:iso:20022:tech:xsd:camt.053.001.08\"><BkToCstmrStmt><Stmt><Acct><Id>\
+        <IBAN>DE1</IBAN></Id></Acct><Ntry><Amt Ccy=\"EUR\">4.20</Amt><CdtDbtInd>DBIT</CdtDbtInd>\
+        <Sts><Cd>BOOK</Cd></Sts><BookgDt><Dt>2026-01-05</Dt></BookgDt><AcctSvcrRef>r1</AcctSvcrRef>\
+        </Ntry></Stmt></BkToCstmrStmt></Document>";
+    let health = "<?xml version=\"1.0\"?><HealthData><Record type=\"HKStepCount\" unit=\"count\" \
+        startDate=\"2026-01-05 10:00:00 +0100\" endDate=\"2026-01-05 10:10:00 +0100\" \
+        value=\"12\"/></HealthData>";
+    let files = [
+        ("2026-01.xml", camt),
+        ("a.ics", EVENT),
+        ("apple_health_export/export.xml", health),
+        ("umsatz.csv", "a,b\n1,2\n"),
+        ("x.bin", "\u{1}"),
+    ];
+    let path = rig.write("camt.zip", zip(&files));
+    let (stored, skipped) = import(&rig, &[path]);
+    assert_eq!(streams(&stored), [("events", 1), ("health", 1), ("transactions", 1)]);
+    insta::assert_snapshot!(skipped.join("\n"));
+    // A single file is no conversation, and a folder of them is not asked for.
+    let gpx = "<gpx><wpt lat=\"1\" lon=\"2\"></wpt></gpx>";
+    let path = rig.write("one.zip", zip(&[("track.gpx", gpx)]));
+    assert_eq!(streams(&import(&rig, &[path]).0), [("places", 1)]);
+    for other in [&[("xl/workbook.xml", "<workbook>")][..], &[("a.csv", "a,b\n")], &[("a.md", "x")]]
+    {
+        let path = rig.write("other.zip", zip(other));
+        assert!(divide(&[path], None).unwrap().is_none(), "{other:?}");
+    }
+    rig.write("folder/a.ics", EVENT);
+    assert!(divide(&[rig.folder.path().join("folder")], None).unwrap().is_none());
 }

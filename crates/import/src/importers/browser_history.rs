@@ -29,7 +29,7 @@ use crate::json_object::JsonObject;
 use crate::preset::{PresetDeclaration, PresetField};
 use crate::source::InputPath;
 
-/// Imports each visit.
+/// Imports each visit of a page.
 pub static IMPORTER: Importer = Importer {
     name: "browser-history",
     description: "the history of a browser (Chrome, Edge, Firefox, Safari)",

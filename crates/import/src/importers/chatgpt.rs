@@ -110,7 +110,10 @@ const FILE_IDS: FileIdShape =
     FileIdShape { prefixes: &["file-", "file_"], is_id_byte: |byte| byte.is_ascii_alphanumeric() };
 
 /// The endings of other formats, which a zip file may have alone.
-const FOREIGN: [&str; 8] = [".mbox", ".eml", ".txt", ".ics", ".vcf", ".ofx", ".xml", ".csv"];
+const FOREIGN: [&str; 13] = [
+    ".mbox", ".eml", ".txt", ".ics", ".vcf", ".ofx", ".qfx", ".xml", ".csv", ".gpx", ".enex",
+    ".opml", ".html",
+];
 
 struct ChatGptRows {
     conversations: ArchiveArrays,

@@ -19,7 +19,7 @@ use crate::json_object::JsonObject;
 use crate::preset::{PresetDeclaration, PresetField};
 use crate::source::InputPath;
 
-/// Imports each activity.
+/// Imports each activity of a person.
 pub static IMPORTER: Importer = Importer {
     name: "google-activity",
     description: "activity at Google (`MyActivity.json`, `watch-history.json`)",

@@ -31,7 +31,7 @@ const MAX_BYTES: u64 = 64 << 20;
 /// How many bytes of a file show whether it is a note. A list of attachments can come first.
 const BEGINNING: u64 = 4096;
 
-/// Imports each note.
+/// Imports each note of Google Keep.
 pub static IMPORTER: Importer = Importer {
     name: "keep",
     description: "notes of Google Keep",

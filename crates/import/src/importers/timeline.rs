@@ -48,7 +48,10 @@ pub static POINTS: Importer = Importer {
     name: "google-locations",
     description: "locations of Google (`Records.json`)",
     recognition: Recognition {
-        contents: |contents| matches!(contents, Contents::Beginning(bytes) if begins_with_points(bytes)),
+        contents: |contents| match contents {
+            Contents::Beginning(bytes) => begins_with_points(bytes),
+            _ => false,
+        },
         ..Recognition::NEVER
     },
     byte_count: file_bytes,

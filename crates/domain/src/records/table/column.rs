@@ -258,8 +258,8 @@ impl ColumnEvidence {
         DateOrder::ALL.into_iter().any(|order| written_date::to_rfc3339(cell, order).is_some())
     }
 
-    /// Returns the currency that the column is known to have or, if none is known, that most numbers
-    /// have, `None` for those without one, and how many
+    /// Returns the currency that the column is known to have or, if none is known, that most
+    /// numbers have, `None` for those without one, and how many
     /// numbers are of it. Beside a currency, numbers without one are of it.
     fn usual_currency(&self) -> (Option<&'static str>, u64) {
         let with: u64 = self.currencies.iter().map(|(_, count)| count).sum();
@@ -280,8 +280,8 @@ impl ColumnEvidence {
         self.is_declared.0 = true;
     }
 
-    /// Says which currency the column had in an earlier file of the stream. An amount in another one
-    /// must not be added to those.
+    /// Says which currency the column had in an earlier file of the stream. An amount in another
+    /// one must not be added to those.
     pub fn know_currency(&mut self, currency: &'static str) {
         self.known_currency = Some(currency);
     }

@@ -584,8 +584,8 @@ fn first_of_table(records: &[SampleRecord]) -> usize {
 }
 
 /// Returns the index of a header that is wider than all before it, with a date and a number below
-/// it. A statement of few bookings has fewer of them than of lines about the account, which have two
-/// or three cells.
+/// it. A statement of few bookings has fewer of them than of lines about the account, which have
+/// two or three cells.
 fn header_behind_narrower_lines(records: &[SampleRecord]) -> Option<usize> {
     const LEAST: usize = 4;
     let mut widest = 0;
