@@ -53,7 +53,8 @@ fn import(importers: &[&'static Importer]) -> Command {
                 .value_name("FILE")
                 .required(true)
                 .num_args(1..)
-                .help(format!(
+                .help("Files or folders: an export of a service, a mailbox, a table, notes.")
+                .long_help(format!(
                     "{}, or what `stile export` wrote.",
                     whole.chain(descriptions).collect::<Vec<_>>().join(", ")
                 )),
@@ -454,7 +455,7 @@ mod tests {
     #[test]
     fn the_command_line_knows_each_importer_of_the_list() {
         let importers: Vec<&'static Importer> = IMPORTERS.iter().copied().chain([&TOY]).collect();
-        let help = import(&importers).term_width(100).render_help().to_string();
+        let help = import(&importers).term_width(100).render_long_help().to_string();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         for words in ["a Slack export, a toy, or what", "slack, toy,"] {
             assert!(help.contains(words), "{help}");
