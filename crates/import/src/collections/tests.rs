@@ -38,8 +38,11 @@ fn zip(files: &[(&str, &str)]) -> Vec<u8> {
     files.iter().fold(empty, member).finish()
 }
 
-/// Imports each part, and returns how many records each stream got.
-fn import(rig: &Rig, paths: &[PathBuf]) -> (BTreeMap<String, (u64, u64, u64, u64)>, Vec<String>) {
+/// How many rows of each stream were added, changed, unchanged and bad.
+type Stored = BTreeMap<String, (u64, u64, u64, u64)>;
+
+/// Imports each part. Returns what was stored, and what was left out.
+fn import(rig: &Rig, paths: &[PathBuf]) -> (Stored, Vec<String>) {
     let DividedExport { parts, skipped, .. } = divide(paths, None).unwrap().unwrap();
     let name = |name: &str| SourceName::parse(name).unwrap();
     let mut stored = BTreeMap::new();
@@ -52,7 +55,7 @@ fn import(rig: &Rig, paths: &[PathBuf]) -> (BTreeMap<String, (u64, u64, u64, u64
     (stored, skipped.iter().map(SkippedFiles::described).collect())
 }
 
-fn streams(of: &BTreeMap<String, (u64, u64, u64, u64)>) -> Vec<(&str, u64)> {
+fn streams(of: &Stored) -> Vec<(&str, u64)> {
     of.iter().map(|(stream, (added, ..))| (stream.as_str(), *added)).collect()
 }
 

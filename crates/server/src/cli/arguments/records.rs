@@ -46,6 +46,8 @@ fn import(importers: &[&'static Importer]) -> Command {
     let names = COLLECTIONS.iter().map(|collection| collection.name);
     let names = names.chain(importers.iter().map(|importer| importer.name));
     let whole = COLLECTIONS.iter().map(|collection| collection.description);
+    let formats = whole.chain(descriptions).collect::<Vec<_>>().join(", ");
+    let streams = default_streams(importers);
     Command::new("import")
         .about("Stores the rows of files as records of a stream.")
         .arg(
@@ -53,28 +55,18 @@ fn import(importers: &[&'static Importer]) -> Command {
                 .value_name("FILE")
                 .required(true)
                 .num_args(1..)
-                .help("Files or folders: an export of a service, a mailbox, a table, notes.")
-                .long_help(format!(
-                    "{}, or what `stile export` wrote.",
-                    whole.chain(descriptions).collect::<Vec<_>>().join(", ")
-                )),
+                .help("Files or folders: an export of a service, a mailbox, a table, notes."),
         )
         .arg(
             one("connection", "NAME", "Where the rows come from, for example gmail-work.")
                 .required_if_eq_any(names.clone().map(|name| ("format", name)))
                 .required_unless_present("format"),
         )
-        .arg(
-            one(
-                "stream",
-                "NAME",
-                "What the rows are, for example transactions. [default: as the format has it]",
-            )
-            .long_help(format!(
-                "What the rows are, for example transactions. [default: {}]",
-                default_streams(importers)
-            )),
-        )
+        .arg(one(
+            "stream",
+            "NAME",
+            "What the rows are, for example transactions. [default: as the format has it, see below]",
+        ))
         .arg(many(
             "key",
             "FIELD",
@@ -105,8 +97,12 @@ fn import(importers: &[&'static Importer]) -> Command {
             "Keep the rejected rows in this new file, one line of JSON for each: file, line, code, reason, and the \
              row itself if rows are lines.",
         ).conflicts_with("syncing"))
-        .after_help(
+        .after_help(format!(
             "\
+FILE is {formats}, or what `stile export` wrote.
+
+Default streams: {streams}.
+
 A new stream is declared from the rows of the first file: its key, the field that orders it, what can be searched \
 and filtered. Standard error says what was chosen and why. Only `stile declare` changes the declaration. Running \
 the same import again changes nothing.
@@ -139,7 +135,7 @@ Examples:
   stile import chatgpt-export.zip --connection chatgpt
   stile import takeout-*.zip --connection google
   stile import backup/ --format stile",
-        )
+        ))
 }
 
 /// Returns the flags that say how files are read.
@@ -455,7 +451,7 @@ mod tests {
     #[test]
     fn the_command_line_knows_each_importer_of_the_list() {
         let importers: Vec<&'static Importer> = IMPORTERS.iter().copied().chain([&TOY]).collect();
-        let help = import(&importers).term_width(100).render_long_help().to_string();
+        let help = import(&importers).term_width(100).render_help().to_string();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         for words in ["a Slack export, a toy, or what", "slack, toy,"] {
             assert!(help.contains(words), "{help}");
