@@ -13,10 +13,12 @@ use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::rows::{DecodedRow, RowDecodeError, RowDecoder};
 use stile_store::archive::Archive;
-use stile_store::files::{self, StreamedText};
+use stile_store::files::StreamedText;
+use stile_store::foreign_database::ForeignDatabase;
 
 use crate::attachment::Attachment;
 use crate::preset::PresetDeclaration;
+use crate::source::InputPath;
 
 /// A format that can be imported.
 #[derive(Debug)]
@@ -28,10 +30,10 @@ pub struct Importer {
     /// How the importer is chosen where `--format` is absent.
     pub recognition: Recognition,
     /// Returns how many bytes of a file or folder are rows. Progress is measured against them.
-    pub byte_count: fn(&Path) -> io::Result<u64>,
+    pub byte_count: fn(&InputPath) -> io::Result<u64>,
     /// Opens a file or folder to read its rows from the first on. References between the rows
     /// name the target.
-    pub open: fn(&Path, &ImportTarget) -> io::Result<Box<dyn ImportRows>>,
+    pub open: fn(&InputPath, &ImportTarget) -> io::Result<Box<dyn ImportRows>>,
     /// How a new stream is declared.
     pub declaration: StreamDeclaration,
 }
@@ -58,12 +60,14 @@ impl Recognition {
 }
 
 /// What is known of the contents of a path that is to be recognised.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum Contents<'a> {
     /// A folder with this path.
     Folder(&'a Path),
     /// A zip file, opened without unpacking it.
     Zip(&'a Archive),
+    /// A database of SQLite, opened to be read.
+    Database(&'a ForeignDatabase),
     /// Any other file: its first bytes, at most [`Contents::BEGINNING_BYTES`].
     Beginning(&'a [u8]),
 }
@@ -208,8 +212,8 @@ impl From<RowDecodeError> for UnusableRow {
 }
 
 /// Returns the length of a file.
-pub(crate) fn file_bytes(path: &Path) -> io::Result<u64> {
-    Ok(files::open(path)?.bytes)
+pub(crate) fn file_bytes(path: &InputPath) -> io::Result<u64> {
+    path.bytes()
 }
 
 /// Returns the rows of a file that a decoder reads alone.

@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -24,6 +23,7 @@ use crate::importers::json_text::RepairedRows;
 use crate::importers::wrapped_json::RowsPath;
 use crate::importers::{csv, markdown, whatsapp, wrapped_json};
 use crate::report::{ImportError, ImportProgress, ImportReport, OnProgress};
+use crate::source::InputPath;
 
 /// The rows that one thread hands to the other at once, a part, end at this many rows, or with the
 /// row that reaches this many bytes.
@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub struct ImportInput {
     /// The file or folder to read.
-    pub path: PathBuf,
+    pub path: InputPath,
     /// The importer that reads it.
     pub importer: &'static Importer,
     /// The notes to read of a folder of notes; `None` to read all that is there.
@@ -60,9 +60,9 @@ pub struct ImportInput {
 
 impl ImportInput {
     /// Creates an input that is read whole.
-    pub fn whole(path: PathBuf, importer: &'static Importer) -> Self {
+    pub fn whole(path: impl Into<InputPath>, importer: &'static Importer) -> Self {
         Self {
-            path,
+            path: path.into(),
             importer,
             selection: None,
             csv_form: None,

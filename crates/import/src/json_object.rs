@@ -61,6 +61,28 @@ impl JsonObject {
         }
     }
 
+    /// Returns a member that is a whole number, or a text of its digits.
+    pub(super) fn integer(&self, name: &str) -> Option<i64> {
+        match self.get(name)? {
+            FieldValue::Number(digits) => digits.parse().ok(),
+            FieldValue::Text(text) => text.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// Returns a member that is a number, or a text that is written as one.
+    pub(super) fn number(&self, name: &str) -> Option<FieldValue> {
+        let number = match self.get(name)? {
+            number @ FieldValue::Number(_) => number.clone(),
+            FieldValue::Text(text) => match row::parse(format!("{{\"n\":{text}}}").as_bytes()) {
+                Ok(parsed) => parsed.fields.into_iter().next()?.1,
+                Err(_) => return None,
+            },
+            _ => return None,
+        };
+        matches!(number, FieldValue::Number(_)).then_some(number)
+    }
+
     pub(super) fn is_true(&self, name: &str) -> bool {
         self.get(name) == Some(&FieldValue::Bool(true))
     }

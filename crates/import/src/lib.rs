@@ -1,11 +1,11 @@
 //! Reads the formats that people's data comes in, and writes and restores exports of records.
 //!
 //! [`importer`] says what an importer declares, and [`importers`] has one file for each and the
-//! list of all. [`attachment_text`] reads the text of attached documents. [`run`] stores the rows
-//! of an import: it reads them through [`input`], as the owner says
-//! in [`reading`], and reports them as [`report`] defines. [`export`]
-//! writes records to files and [`restore`] reads them back. [`sync`] keeps records in step with a
-//! folder of notes.
+//! list of all, each of which opens its input through [`source`]. [`collections`] divides an export
+//! with several kinds of data among them. [`attachment_text`] reads the text of attached documents.
+//! [`run`] stores the rows of an import: it reads them through [`input`], as the owner says in
+//! [`reading`], and reports them as [`report`] defines. [`export`] writes records to files and
+//! [`restore`] reads them back. [`sync`] keeps records in step with a folder of notes.
 
 pub mod importer;
 
@@ -19,10 +19,13 @@ pub mod exported_files;
 mod html;
 mod json_object;
 
+pub mod collections;
+mod conversations;
 pub mod input;
 pub mod reading;
 pub mod report;
 pub mod run;
+pub mod source;
 pub mod sync;
 mod transaction;
 mod versions;

@@ -12,7 +12,9 @@ use stile_domain::records::table::written_date::DateOrder;
 use crate::importers::csv::form::{CsvForm, CsvFormError};
 use crate::importers::csv::options::CsvOptions;
 use crate::importers::wrapped_json::RowsPath;
-use crate::importers::{csv, json_array, json_text, statement, whatsapp, wrapped_json};
+use crate::importers::{
+    browser_history, csv, json_array, json_text, statement, whatsapp, wrapped_json,
+};
 use crate::input::ImportInput;
 use crate::report::ImportError;
 
@@ -72,7 +74,11 @@ impl ReadInputs {
                 if !form.reasons.is_empty() {
                     reasons.push(format!("{file}: {}", form.reasons.join("; ")));
                 }
-                let spelling = CsvOptions { spelling: form.spelling, ..CsvOptions::default() };
+                let spelling = CsvOptions {
+                    spelling: form.spelling,
+                    currencies: form.currencies.clone(),
+                    ..CsvOptions::default()
+                };
                 memory = memory.or(spelling);
                 input.csv_form = Some(Arc::new(form));
             } else if input.importer.name == whatsapp::IMPORTER.name {
@@ -80,10 +86,13 @@ impl ReadInputs {
                 memory.spelling.dates = memory.spelling.dates.or(Some(order));
                 input.dates = Some(order);
             } else if input.importer.name == json_array::IMPORTER.name {
-                input.rows_path = options.rows.clone().map_or_else(
-                    || guessed_path(&input, stream.is_some()),
-                    |path| Ok(Some(path)),
-                )?;
+                // A part of an export knows where its rows are.
+                if input.rows_path.is_none() {
+                    input.rows_path = options.rows.clone().map_or_else(
+                        || guessed_path(&input, stream.is_some()),
+                        |path| Ok(Some(path)),
+                    )?;
+                }
                 input.repairs_text = encoded_twice(&input)?;
                 if input.repairs_text {
                     reasons.push(format!(
@@ -96,6 +105,11 @@ impl ReadInputs {
                 }
             }
             let file = || input.path.display().to_string();
+            if input.importer.name == browser_history::IMPORTER.name
+                && let Some(unread) = browser_history::unread_visits(&input.path)
+            {
+                reasons.push(format!("{}: {unread}", file()));
+            }
             let currencies = statement::currencies(&input.path, input.importer)
                 .map_err(|error| ImportError::Read { file: file(), error })?;
             if currencies.len() > 1 {

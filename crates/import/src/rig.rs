@@ -98,18 +98,36 @@ impl Rig {
         on_progress: &mut dyn FnMut(ImportProgress),
     ) -> Result<ImportReport, Box<StoppedImport>> {
         let key: Vec<String> = key.iter().map(|&name| name.to_owned()).collect();
-        let import = Import {
+        let (target, owner) = (target(), owner());
+        let import = Import { key: &key, reading, bad_rows, ..self.of(&target, &owner) };
+        import.run(inputs, on_progress)
+    }
+
+    /// Imports into another stream.
+    pub(crate) fn import_into(
+        &self,
+        target: &ImportTarget,
+        inputs: &[ImportInput],
+        bad_rows: BadRowPolicy,
+    ) -> Result<ImportReport, Box<StoppedImport>> {
+        let owner = owner();
+        Import { bad_rows, ..self.of(target, &owner) }.run(inputs, &mut |_| ())
+    }
+
+    fn of<'a>(&'a self, target: &'a ImportTarget, caller: &'a Principal) -> Import<'a> {
+        static READING: std::sync::LazyLock<ReadingOptions> =
+            std::sync::LazyLock::new(ReadingOptions::default);
+        Import {
             services: &self.services,
-            caller: &owner(),
-            target: &target(),
-            key: &key,
-            reading,
-            bad_rows,
+            caller,
+            target,
+            key: &[],
+            reading: &READING,
+            bad_rows: BadRowPolicy::Skip,
             now: Instant(7),
             text_reader: None,
             on_rejected: None,
-        };
-        import.run(inputs, on_progress)
+        }
     }
 
     /// Calls a reading operation of `/v1` as the owner.

@@ -14,12 +14,13 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
 use stile_domain::records::blob;
 use stile_domain::records::declaration::{Declaration, Semantics};
+use stile_domain::records::identifiers::RecordKey;
 use stile_domain::records::infer::{Inference, InferredDeclaration, KeyChoice, add_fields};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::row;
 use stile_domain::records::unix_time::UnixTimes;
-use stile_domain::records::value::FieldValue;
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::RecordService;
 use stile_records::batch::store_record;
 use stile_records::declarations::{describe_primary_key, indexed_fields, parse_stored};
@@ -31,6 +32,7 @@ use stile_store::records::{
 
 use crate::attachment;
 use crate::attachment_text::{self, AttachmentTexts, TextReader};
+use crate::conversations;
 use crate::importer::{
     ImportRow, ImportTarget, Importer, LocatedRow, StreamDeclaration, UnusableRow,
 };
@@ -173,6 +175,16 @@ impl Import<'_> {
                 }
                 BadRowPolicy::Skip => pass.store_in_batches(&owner, stream, inputs, on_progress),
             },
+        };
+        let joins = |input: &ImportInput| {
+            input.importer.preset().is_some_and(|preset| !preset.derived_fields.is_empty())
+        };
+        let is_changed = pass.report.added + pass.report.changed > 0;
+        let stored = match stored {
+            Ok(()) if is_changed && inputs.iter().any(joins) => {
+                conversations::join(self.services, self.caller, self.target)
+            }
+            stored => stored,
         };
         match stored {
             Ok(()) => Ok(pass.report),
@@ -461,6 +473,27 @@ fn add_parent_to_key(inferred: &mut InferredDeclaration) -> Result<(), ImportErr
     Ok(())
 }
 
+/// Gives a row those values of its stored record that depend on other rows.
+fn keep_derived(
+    batch: &WriteBatch<'_>,
+    target: &TargetStream,
+    preset: &PresetDeclaration,
+    fields: &mut RecordFields,
+) -> Result<(), Problem> {
+    if preset.derived_fields.is_empty() {
+        return Ok(());
+    }
+    let key = fields.iter().find(|(name, _)| name == preset.key);
+    let Some((_, FieldValue::Text(key))) = key else { return Ok(()) };
+    let Ok(key) = RecordKey::parse(key) else { return Ok(()) };
+    for (name, stored) in batch.short_values(target, &key, preset.derived_fields)? {
+        if let Some((_, value)) = fields.iter_mut().find(|(own, _)| *own == name) {
+            *value = stored;
+        }
+    }
+    Ok(())
+}
+
 fn has_usable_row(mut rows: InputRows<'_>) -> Result<bool, ImportError> {
     while let Some(row) = rows.next()? {
         if row.located.row.is_ok() {
@@ -719,9 +752,13 @@ impl StoringPass<'_> {
                 let mut fields = fields.clone();
                 blob::add_fetch_urls(&mut fields);
                 // An earlier version did not read the text of attachments.
-                let ignored = [preset.owner_fields, &[attachment::TEXT_FIELD]].concat();
+                let text = [attachment::TEXT_FIELD];
+                let ignored = [preset.owner_fields, preset.derived_fields, &text].concat();
                 batch.differs_from(target, key, &fields, &ignored)
             })?;
+        }
+        if let Some(preset) = importer.preset() {
+            keep_derived(batch, target, preset, &mut row.fields)?;
         }
         let (key, prepared) = match record {
             Some(record) => record,

@@ -318,7 +318,7 @@ impl NoteSync {
             should_stop: self.should_stop(),
         };
         let input = ImportInput {
-            path: PathBuf::from("."),
+            path: PathBuf::from(".").into(),
             importer: &markdown::IMPORTER,
             selection: Some(selection),
             csv_form: None,

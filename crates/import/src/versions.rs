@@ -36,7 +36,7 @@ impl VersionKeys {
         let Some(at) = fields.iter().position(|(name, _)| name == preset.key) else {
             return Ok(());
         };
-        let content: [u8; 8] = digest_prefix(&row::to_json(fields));
+        let content: [u8; 8] = digest_prefix(&json_without(fields, preset.derived_fields));
         let mut suffix = None;
         // The loop ends: the key grows, and a text that is too long is not a key.
         while let Some((_, FieldValue::Text(key))) = fields.get(at) {
@@ -59,15 +59,20 @@ impl VersionKeys {
     }
 }
 
-/// Returns what follows the key of a later version. The suffix does not depend on the owner's
-/// fields, so it is the same in each import.
+/// Returns what follows the key of a later version. The suffix depends neither on the owner's
+/// fields nor on other rows, so it is the same in each import.
 fn key_suffix(preset: &PresetDeclaration, fields: &RecordFields) -> String {
-    let sent = fields
-        .iter()
-        .filter(|(name, _)| !preset.owner_fields.contains(&name.as_str()))
-        .cloned()
-        .collect();
-    format!("#{}", hex(&digest_prefix::<8>(&row::to_json(&sent))))
+    let left_out = [preset.owner_fields, preset.derived_fields].concat();
+    format!("#{}", hex(&digest_prefix::<8>(&json_without(fields, &left_out))))
+}
+
+/// Returns a row as JSON without some fields.
+fn json_without(fields: &RecordFields, left_out: &[&str]) -> String {
+    if left_out.is_empty() {
+        return row::to_json(fields);
+    }
+    let kept = fields.iter().filter(|(name, _)| !left_out.contains(&name.as_str()));
+    row::to_json(&kept.cloned().collect())
 }
 
 fn digest_prefix<const BYTES: usize>(text: &str) -> [u8; BYTES] {

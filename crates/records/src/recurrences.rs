@@ -8,7 +8,7 @@
 //! A stream has such records if it declares the fields that the importer of calendars declares.
 //! Only fields that the caller may see are looked at.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::declaration::Declaration;
@@ -40,15 +40,20 @@ const MICROS_A_DAY: i64 = 86_400_000_000;
 pub(crate) struct Recurrences {
     /// When each is there, by the index of its source and its key.
     dates: HashMap<(usize, String), Vec<String>>,
-    /// How many records have a rule that is not read.
-    unread: u64,
+    /// The records whose rule is not read, by the index of their source and their key.
+    unread: HashSet<(usize, String)>,
+    /// How many records have a rule, and no key that the caller may see.
+    unnamed: u64,
+    /// A rule that is not read.
+    example: Option<String>,
     /// Whether there were more records with a rule than are looked at.
     has_more: bool,
 }
 
 impl Recurrences {
     /// Changes conditions so that they hold of the records that repeat within the ranges, and
-    /// returns these. Ranges within alternatives stay as they are.
+    /// returns these. An alternative with a range gets another one beside it, of the records that
+    /// repeat within that range and those around the alternatives.
     ///
     /// # Errors
     /// The error of the database.
@@ -58,34 +63,94 @@ impl Recurrences {
         conditions: &mut Vec<Condition>,
     ) -> Result<Self, Problem> {
         let mut found = Self::default();
-        let is_range = |condition: &Condition| match condition {
-            Condition::Field { field, test: FieldTest::Range(_, RangeBound::Time(_)) } => {
-                TIMES.contains(&field.as_str())
+        let (ranges, others) = divided(conditions);
+        let mut changed = Vec::with_capacity(others.len());
+        for (at, condition) in others.iter().enumerate() {
+            let Condition::AnyOf(alternatives) = condition else {
+                changed.push(condition.clone());
+                continue;
+            };
+            let mut all = alternatives.clone();
+            for alternative in alternatives {
+                let (own, mut repeating) = divided(alternative);
+                if own.is_empty() {
+                    continue;
+                }
+                let around = others.iter().enumerate().filter(|(other, _)| *other != at);
+                let around = around.map(|(_, condition)| condition.clone());
+                let rest = repeating.iter().cloned().chain(around).collect();
+                let keys = found.keys(context, sources, ([own, ranges.clone()].concat(), rest))?;
+                if !keys.is_empty() {
+                    repeating.extend(repeating_of(keys));
+                    all.push(repeating);
+                }
             }
-            _ => false,
-        };
-        let (ranges, mut others): (Vec<Condition>, Vec<Condition>) =
-            conditions.iter().cloned().partition(is_range);
-        if ranges.is_empty() {
-            return Ok(found);
+            changed.push(Condition::AnyOf(all));
         }
+        if !ranges.is_empty() {
+            // What is known of a record from an alternative is narrower.
+            let of_alternatives = std::mem::take(&mut found.dates);
+            let keys = found.keys(context, sources, (ranges.clone(), changed.clone()))?;
+            match keys.is_empty() {
+                true => changed.extend(ranges),
+                false => changed.push(Condition::AnyOf(vec![ranges, repeating_of(keys).into()])),
+            }
+            found.dates.extend(of_alternatives);
+        }
+        *conditions = changed;
+        Ok(found)
+    }
+
+    /// Counts the records with a rule among those that the conditions let in. Each is in an answer
+    /// once, whatever it is grouped by.
+    ///
+    /// # Errors
+    /// The error of the database.
+    pub(crate) fn counted_once(
+        context: ReadContext<'_>,
+        sources: &[RecordSource],
+        conditions: &[Condition],
+        field: &str,
+    ) -> Result<Vec<Json>, Problem> {
+        if !TIMES.contains(&field) {
+            return Ok(Vec::new());
+        }
+        let mut conditions = conditions.to_vec();
+        conditions.push(Condition::on(RULE, FieldTest::Exists(true)));
+        let mut count = 0;
+        for source in sources {
+            if may_see(source, RULE) && repeats(&*context.declarations.get(source)?) {
+                context.view.field_values(source, &conditions, &[KEY], &mut |_| {
+                    count += 1;
+                    Ok(count <= MOST_RULES)
+                })?;
+            }
+        }
+        let more = if count > MOST_RULES { "more than " } else { "" };
+        let count = count.min(MOST_RULES);
+        let message = format!(
+            "{more}{count} record(s) repeat by their `rule`; each counts once, with its first `{field}`"
+        );
+        let warning = json!({ "code": "recurrences_counted_once", "param": "group_by_time", "message": message });
+        Ok((count > 0).then_some(warning).into_iter().collect())
+    }
+
+    /// Returns the keys of the records that repeat within ranges, among those of which the other
+    /// conditions hold.
+    fn keys(
+        &mut self,
+        context: ReadContext<'_>,
+        sources: &[RecordSource],
+        (ranges, mut others): (Vec<Condition>, Vec<Condition>),
+    ) -> Result<BTreeSet<String>, Problem> {
         others.push(Condition::on(RULE, FieldTest::Exists(true)));
         let mut keys = BTreeSet::new();
         for (at, source) in sources.iter().enumerate() {
-            if !may_see(source, RULE) || !repeats(&*context.declarations.get(source)?) {
-                continue;
+            if may_see(source, RULE) && repeats(&*context.declarations.get(source)?) {
+                self.look_at(context, (at, source), (&ranges, &others), &mut keys)?;
             }
-            found.look_at(context, (at, source), (&ranges, &others), &mut keys)?;
         }
-        if !keys.is_empty() {
-            conditions.retain(|condition| !is_range(condition));
-            let repeating = vec![
-                Condition::on(KEY, FieldTest::IsAny(keys)),
-                Condition::on(RULE, FieldTest::Exists(true)),
-            ];
-            conditions.push(Condition::AnyOf(vec![ranges, repeating]));
-        }
-        Ok(found)
+        Ok(keys)
     }
 
     /// Adds the records of a source that repeat within the ranges.
@@ -97,7 +162,7 @@ impl Recurrences {
         keys: &mut BTreeSet<String>,
     ) -> Result<(), Problem> {
         let names: Vec<&str> = [KEY, RULE].into_iter().chain(TIMES).chain(OTHERS).collect();
-        let mut looked_at = 0;
+        let (mut looked_at, mut unnamed) = (0, 0);
         let mut take = |fields: &[Option<StoredField<'_>>]| {
             looked_at += 1;
             if looked_at > MOST_RULES {
@@ -110,7 +175,7 @@ impl Recurrences {
             };
             let Some(StoredValue::Text(key)) = value(KEY).map(|(value, _)| value) else {
                 // A grant without the key's field cannot be asked for the record by its key.
-                self.unread += 1;
+                unnamed += 1;
                 return Ok(true);
             };
             let (series, is_known) = series(context, &value)?;
@@ -122,13 +187,25 @@ impl Recurrences {
                     let mut dates: Vec<String> =
                         dates.into_iter().map(Occurrence::written).collect();
                     dates.extend(has_more.then(|| "and more".to_owned()));
-                    self.dates.insert((at, key.to_owned()), dates);
+                    // Several alternatives can let one record in.
+                    let known = self.dates.entry((at, key.to_owned())).or_default();
+                    known.extend(dates);
+                    known.sort_unstable();
+                    known.dedup();
                 }
-                None => self.unread += u64::from(is_known),
+                None if is_known => {
+                    if let Some((StoredValue::Text(rule), _)) = value(RULE) {
+                        self.example.get_or_insert_with(|| rule.chars().take(60).collect());
+                    }
+                    self.unread.insert((at, key.to_owned()));
+                }
+                None => {}
             }
             Ok(true)
         };
-        context.view.field_values(source, others, &names, &mut take)
+        context.view.field_values(source, others, &names, &mut take)?;
+        self.unnamed = self.unnamed.max(unnamed);
+        Ok(())
     }
 
     /// Returns when a record repeats within the times asked for.
@@ -153,15 +230,20 @@ impl Recurrences {
                 ),
             );
         }
-        if self.unread > 0 || self.has_more {
+        let unread = self.unread.len() as u64 + self.unnamed;
+        if unread > 0 || self.has_more {
             let which = match self.has_more {
                 true => {
                     format!("more than {MOST_RULES} records repeat, and some were not looked at")
                 }
-                false => format!(
-                    "{} record(s) repeat by a `rule` that is not expanded, and may be in that time",
-                    self.unread
-                ),
+                false => {
+                    let such = self.example.as_deref().map(|rule| format!(", such as `{rule}`,"));
+                    format!(
+                        "{unread} record(s) repeat by a `rule` that is not expanded{} and may be in \
+                         that time",
+                        such.unwrap_or_else(|| ",".to_owned())
+                    )
+                }
             };
             warn(
                 "recurrences_not_expanded",
@@ -170,6 +252,22 @@ impl Recurrences {
         }
         warnings
     }
+}
+
+/// Divides conditions into ranges of the times of a calendar, and others.
+fn divided(conditions: &[Condition]) -> (Vec<Condition>, Vec<Condition>) {
+    let is_range = |condition: &Condition| match condition {
+        Condition::Field { field, test: FieldTest::Range(_, RangeBound::Time(_)) } => {
+            TIMES.contains(&field.as_str())
+        }
+        _ => false,
+    };
+    conditions.iter().cloned().partition(is_range)
+}
+
+/// Returns the conditions of the records that have these keys and a rule.
+fn repeating_of(keys: BTreeSet<String>) -> [Condition; 2] {
+    [Condition::on(KEY, FieldTest::IsAny(keys)), Condition::on(RULE, FieldTest::Exists(true))]
 }
 
 /// Whether a stream declares what the records of a calendar have.

@@ -4,7 +4,8 @@
 //! of the archive, or if it is encrypted, a link, or compressed in an unusual way. A whole file is
 //! refused if it has more than [`MAX_ENTRIES`] entries, or if it claims to hold more than
 //! [`MAX_RATIO`] times its own size. Exactly the stated size of an entry is read: one byte more is
-//! an error, and so is a wrong checksum. Archives within archives are not opened.
+//! an error, and so is a wrong checksum. An archive within an archive is opened where its reader
+//! asks for it, since services pack the parts of a large export into another zip file.
 //!
 //! *Source*: APPNOTE.TXT 6.3.10, sections 4.3.7 (the header before an entry's data) and 4.4.
 
@@ -23,6 +24,7 @@ use zip::read::{Config, ZipFileEntry};
 use zip::unstable::read::ZipIterable;
 
 use crate::files;
+use crate::state::create_private;
 
 /// The maximum number of entries of a zip file.
 pub const MAX_ENTRIES: usize = 1_000_000;
@@ -31,6 +33,8 @@ pub const MAX_ENTRIES: usize = 1_000_000;
 pub const MAX_RATIO: u64 = 1000;
 /// The number of bytes that any zip file may hold, whatever its size.
 pub const FREE_BYTES: u64 = 100_000_000;
+/// The largest zip file that is unpacked from within another one, in bytes.
+const MAX_NESTED: u64 = 8 << 30;
 /// The maximum number of refused entries. An archive with more is refused.
 const MAX_REFUSED: usize = 1000;
 /// How many bytes of the directory are read at once. An entry takes about a hundred.
@@ -165,6 +169,31 @@ impl Archive {
         let checked =
             Checked { inner, left: entry.bytes, crc: Crc::new(), expected, is_over: false };
         Ok(ArchiveEntryReader(BufReader::with_capacity(BUFFER, checked)))
+    }
+
+    /// Opens a zip file that is an entry of this archive. It is copied to a file without a name in
+    /// the system's folder for temporary files, which the system removes with this archive.
+    ///
+    /// # Errors
+    /// The error of the system; [`ErrorKind::InvalidData`] for an entry that is no zip file, is
+    /// damaged or has more than 8 GiB.
+    pub fn nested(&self, entry: &ArchiveEntry) -> io::Result<Self> {
+        if entry.bytes > MAX_NESTED {
+            return Err(bad(
+                "a zip file within the archive has more than 8 GiB; unpack the archive, and import \
+                 the folder",
+            ));
+        }
+        let path = std::env::temp_dir().join(format!("stile-{}", uuid::Uuid::new_v4()));
+        let mut copy = create_private(&path)?;
+        let opened = File::open(&path);
+        std::fs::remove_file(&path)?;
+        let mut file = opened?;
+        let length = io::copy(&mut self.read(entry)?, &mut copy)?;
+        match is_zip(&mut file)? {
+            true => Self::zip(file, length),
+            false => Err(broken()),
+        }
     }
 
     fn folder(path: &Path) -> io::Result<Self> {

@@ -100,6 +100,15 @@ pub fn others_can_read(_: &Path) -> bool {
     false
 }
 
+/// Returns whether a file begins as a zip file does.
+///
+/// # Errors
+/// As [`open`].
+pub fn begins_as_zip(path: &Path) -> io::Result<bool> {
+    let mut beginning = [0; 2];
+    Ok(open(path)?.reader.read_exact(&mut beginning).is_ok() && &beginning == b"PK")
+}
+
 /// Returns whether a path leads to a folder.
 pub fn is_folder(path: &Path) -> bool {
     path.is_dir()

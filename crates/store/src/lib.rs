@@ -7,6 +7,7 @@ pub mod archive;
 pub mod cancellation;
 pub mod clock;
 pub mod files;
+pub mod foreign_database;
 pub mod foreign_file;
 pub mod history;
 pub mod journal;

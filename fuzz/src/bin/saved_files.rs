@@ -1,5 +1,5 @@
-//! What calendars, contacts, chats of WhatsApp, statements of banks, bookmarks and exports in XML
-//! become.
+//! What calendars, contacts, chats of WhatsApp, statements of banks, bookmarks, exports in XML and
+//! those of Google in JSON become.
 //!
 //! The first byte of an input selects the format; the rest is the file.
 
@@ -18,12 +18,13 @@ use stile_import::importer::{ImportTarget, Importer, LocatedRow};
 use stile_import::importers::statement::{ReadTransaction, camt, ofx};
 use stile_import::importers::whole_file::ReadRow;
 use stile_import::importers::{
-    bookmarks, calendar, contacts, evernote, health, outline, places, whatsapp,
+    bookmarks, browser_history, calendar, contacts, evernote, google_activity, health, outline,
+    places, timeline, whatsapp,
 };
 
 fuzz_target!(|input: &[u8]| {
     let Some((format, file)) = input.split_first() else { return };
-    match format % 10 {
+    match format % 14 {
         0 => can_be_stored(calendar::read(file), &["start", "end"]),
         1 => can_be_stored(contacts::read(file), &["updated"]),
         4 => can_be_stored(whatsapp::read(file, None), &["at"]),
@@ -31,16 +32,22 @@ fuzz_target!(|input: &[u8]| {
         6 => can_be_stored(opened(&outline::IMPORTER, file), &["created"]),
         7 => can_be_stored(opened(&places::IMPORTER, file), &["started", "ended"]),
         8 => can_be_stored(opened(&evernote::IMPORTER, file), &["created", "updated"]),
-        9 => {
-            // A measurement that is there twice is one record.
-            for (_, row) in opened(&health::IMPORTER, file) {
-                can_be_stored(vec![(1, row)], &["started", "ended"]);
-            }
-        }
+        9 => each_can_be_stored(&health::IMPORTER, file, &["started", "ended"]),
+        10 => each_can_be_stored(&google_activity::IMPORTER, file, &["at"]),
+        11 => each_can_be_stored(&timeline::IMPORTER, file, &["started", "ended"]),
+        12 => each_can_be_stored(&timeline::POINTS, file, &["at"]),
+        13 => each_can_be_stored(&browser_history::IMPORTER, file, &["at"]),
         2 => add_up(ofx::read(file).unwrap_or_default()),
         _ => add_up(camt::read(file).unwrap_or_default()),
     }
 });
+
+/// Every row can be stored. What is there twice, such as a measurement or a visit, is one record.
+fn each_can_be_stored(importer: &Importer, file: &[u8], times: &[&str]) {
+    for (_, row) in opened(importer, file) {
+        can_be_stored(vec![(1, row)], times);
+    }
+}
 
 /// Returns the rows of an importer that reads on from a file, up to where it fails.
 fn opened(importer: &Importer, file: &[u8]) -> Vec<ReadRow> {
@@ -48,7 +55,9 @@ fn opened(importer: &Importer, file: &[u8]) -> Vec<ReadRow> {
     written.write_all(file).expect("a file can be written");
     let name = |name: &str| SourceName::parse(name).expect("a name");
     let target = ImportTarget { connection: name("a"), stream: name("b") };
-    let mut rows = (importer.open)(written.path(), &target).expect("a file can be opened");
+    let opened = (importer.open)(&written.path().into(), &target);
+    // What begins as a database is opened as one.
+    let Ok(mut rows) = opened else { return Vec::new() };
     let mut read = Vec::new();
     while let Ok(Some(LocatedRow { line, row, .. })) = rows.next() {
         read.push((line, row));

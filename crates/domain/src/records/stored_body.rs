@@ -341,6 +341,18 @@ impl<'a> StoredValue<'a> {
         }
     }
 
+    /// Returns a value that stays in its record; `None` for one that is kept in pieces.
+    pub fn short(&self) -> Option<FieldValue> {
+        Some(match self {
+            Self::Null => FieldValue::Null,
+            Self::Bool(value) => FieldValue::Bool(*value),
+            Self::Number(digits) => FieldValue::Number((*digits).into()),
+            Self::Text(text) => FieldValue::Text((*text).to_owned()),
+            Self::Json(json) => FieldValue::Json((*json).to_owned()),
+            Self::LongText(_) | Self::LongJson(_) => return None,
+        })
+    }
+
     /// Returns the measures of a value that is kept in pieces.
     pub fn long(&self) -> Option<LongValue> {
         match self {

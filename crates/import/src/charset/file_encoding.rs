@@ -130,8 +130,22 @@ impl Encoding {
         let recognised = text_encoding::recognise(&sample);
         let shown = recognised.and_then(|text| Self::named(&text.encoding.to_string()));
         let shown = shown.filter(|encoding| matches!(encoding, Self::SingleByte(..)));
+        // Before a number, this byte is a currency and no letter.
+        let shown = shown.filter(|_| !has_pounds_alone(&sample));
         Ok(shown.or_else(|| Self::named("windows-1252")).unwrap_or(Self::Utf8))
     }
+}
+
+/// Returns whether all bytes of a text beyond ASCII are `£` of Windows-1252, each beside a number.
+fn has_pounds_alone(sample: &[u8]) -> bool {
+    const POUND: u8 = 0xa3;
+    let is_of_number = |byte: Option<&u8>| byte.is_some_and(|it| matches!(it, b'0'..=b'9' | b'.'));
+    let mut wide = sample.iter().enumerate().filter(|(_, byte)| !byte.is_ascii()).peekable();
+    wide.peek().is_some()
+        && wide.all(|(at, byte)| {
+            let before = at.checked_sub(1).and_then(|at| sample.get(at));
+            *byte == POUND && (is_of_number(sample.get(at + 1)) || is_of_number(before))
+        })
 }
 
 /// Returns how many bytes at the end may be the beginning of a character.
@@ -267,6 +281,7 @@ mod tests {
             ([long.as_bytes(), b"\xfc", long.as_bytes()].concat(), "windows-1252"),
             (["Bäckerei ".as_bytes(), b"\xff"].concat(), "utf-8"),
             (b"B\xe4ckerei".to_vec(), "windows-1252"),
+            (b"paid in,\xa31.50\npaid out,-\xa32\n".to_vec(), "windows-1252"),
             (utf16("\u{feff}date", u16::to_le_bytes), "utf-16le"),
             (utf16("\u{feff}date", u16::to_be_bytes), "utf-16be"),
             (utf16("date,amount", u16::to_le_bytes), "utf-16le"),

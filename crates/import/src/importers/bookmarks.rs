@@ -1,18 +1,23 @@
-//! Imports bookmarks of a browser (the HTML file that all browsers export): a record for each.
+//! Imports bookmarks of a browser: a record for each.
 //!
-//! *Source*: the Netscape bookmark file format.
+//! All browsers export an HTML file. Chrome, Edge and others that are made of Chromium keep theirs
+//! in `Bookmarks`, a file of JSON.
+//!
+//! *Source*: the Netscape bookmark file format; `bookmark_codec.cc` of Chromium.
 
 use std::borrow::Cow;
+use std::io;
 
 use serde_json::json;
 use stile_domain::hash::ContentHash;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
 
-use super::compact_time;
 use super::whole_file::{self, Keys, ReadRow};
+use super::{compact_time, json_members};
 use crate::html;
 use crate::importer::{Contents, ImportRow, Importer, Recognition, StreamDeclaration, file_bytes};
+use crate::json_object::JsonObject;
 use crate::preset::{PresetDeclaration, PresetField};
 
 /// Imports each bookmark of a browser.
@@ -20,11 +25,19 @@ pub static IMPORTER: Importer = Importer {
     name: "bookmarks",
     description: "bookmarks of a browser",
     recognition: Recognition {
-        contents: |contents| matches!(contents, Contents::Beginning(bytes) if begins(bytes)),
+        contents: |contents| match contents {
+            Contents::Beginning(bytes) => begins(bytes) || begins_as_json(bytes),
+            _ => false,
+        },
         ..Recognition::NEVER
     },
     byte_count: file_bytes,
-    open: |path, _| whole_file::open(path, |bytes| Ok(read(bytes))),
+    open: |path, _| {
+        whole_file::open(path, |bytes| match begins_as_json(bytes) {
+            true => read_json(bytes),
+            false => Ok(read(bytes)),
+        })
+    },
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };
 
@@ -43,6 +56,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
+    derived_fields: &[],
     because: &[
         "it has bookmarks, a record for each: `id` is the digest of the folder and the address",
         "`added` orders the records and is what a grant's --since looks at",
@@ -55,6 +69,62 @@ fn begins(bytes: &[u8]) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim_start();
     let word = "<!DOCTYPE NETSCAPE-Bookmark-file-1";
     text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word))
+}
+
+/// Returns whether a file begins as the bookmarks of Chromium.
+fn begins_as_json(bytes: &[u8]) -> bool {
+    let bytes = bytes.get(..Contents::BEGINNING_BYTES).unwrap_or(bytes);
+    json_members::beginning(bytes)
+        .is_some_and(|json| json.is_object_with(&["checksum", "roots"]) && json.has(&["roots"]))
+}
+
+/// Reads the bookmarks of Chromium.
+///
+/// # Errors
+/// The file is not JSON.
+fn read_json(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let file = JsonObject::parse(&FieldValue::Json(text));
+    let roots = file.and_then(|file| file.object("roots")).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "it is not whole: copy it again")
+    })?;
+    let (mut keys, mut rows) = (Keys::default(), Vec::new());
+    for (_, root) in &roots.0 {
+        if let Some(root) = JsonObject::parse(root) {
+            read_folder(&root, &mut Vec::new(), &mut |bookmark: Bookmark| {
+                rows.push((1, Ok(bookmark.row(&mut keys))));
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// How deep folders of bookmarks may lie in each other.
+const MOST_FOLDERS: usize = 32;
+/// Seconds from 1601 to 1970.
+const FROM_1601: i64 = 11_644_473_600;
+
+fn read_folder(folder: &JsonObject, names: &mut Vec<String>, add: &mut dyn FnMut(Bookmark)) {
+    names.push(folder.text("name").unwrap_or_default().to_owned());
+    for child in folder.objects("children") {
+        let Some(url) = child.text("url") else {
+            if names.len() < MOST_FOLDERS {
+                read_folder(&child, names, add);
+            }
+            continue;
+        };
+        let named = names.iter().filter(|name| !name.is_empty());
+        let added = child.integer("date_added").filter(|&micros| micros > 0);
+        add(Bookmark {
+            title: child.text("name").unwrap_or_default().to_owned(),
+            url: url.to_owned(),
+            folder: named.map(String::as_str).collect::<Vec<_>>().join(" / "),
+            tags: String::new(),
+            added: added.map(|micros| micros / 1_000_000 - FROM_1601),
+            note: String::new(),
+        });
+    }
+    names.pop();
 }
 
 /// Reads all bookmarks of a file, and skips tags that belong to none.
@@ -208,6 +278,25 @@ mod tests {
             (&json!("Birds / Herons"), &json!("https://h.example"))
         );
         assert_eq!((rows.len(), rows[2].get("folder")), (3, None));
+    }
+
+    #[test]
+    fn the_bookmarks_that_chromium_keeps_are_read_with_their_folders() {
+        let text = r#"{"checksum": "x", "roots": {"bookmark_bar": {"children": [
+            {"date_added": "13412073600000000", "id": "5", "name": "A", "type": "url",
+            "url": "https://a.example/"}, {"children": [{"name": "H", "type": "url",
+            "url": "https://h.example/"}], "name": "Birds", "type": "folder"}],
+            "name": "Bookmarks bar", "type": "folder"}, "sync_transaction_version": "1"}}"#;
+        let rows = rows_of(&IMPORTER, "x", text);
+        assert_eq!(
+            rows[0],
+            json!({
+                "id": rows[0]["id"], "title": "A", "url": "https://a.example/",
+                "folder": "Bookmarks bar", "added": "2026-01-05T08:00:00Z",
+            })
+        );
+        assert_eq!((rows.len(), &rows[1]["folder"]), (2, &json!("Bookmarks bar / Birds")));
+        assert!(read_json(b"{\"checksum\": \"x\", \"roots\"").is_err());
     }
 
     #[test]

@@ -66,6 +66,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
+    derived_fields: &[],
     because: &[
         "it is a calendar, a record for each event, task and journal entry: `id` is its UID, with \
          the time of an exception of a series behind it",
@@ -421,6 +422,63 @@ mod tests {
             ],
         );
         assert_eq!(search["data"][0]["record_key"], "choir", "{search}");
+    }
+
+    #[test]
+    fn what_repeats_is_found_within_alternatives_and_a_group_says_that_it_counts_once() {
+        let rig = rig();
+        let event = |uid: &str, lines: &str| {
+            format!("BEGIN:VEVENT\r\nUID:{uid}\r\nSUMMARY:{uid}\r\n{lines}\r\nEND:VEVENT\r\n")
+        };
+        let calendar = [
+            event("choir", "DTSTART;VALUE=DATE:20260105\r\nRRULE:FREQ=WEEKLY"),
+            event("odd", "DTSTART;VALUE=DATE:20260105\r\nRRULE:FREQ=HOURLY"),
+            event("once", "DTSTART;VALUE=DATE:20260210"),
+            event("other", "DTSTART;VALUE=DATE:20260301"),
+        ];
+        let calendar = format!("BEGIN:VCALENDAR\r\n{}END:VCALENDAR\r\n", calendar.concat());
+        let path = rig.write("a.ics", calendar);
+        rig.import(&[recognised(&path)], &[], BadRowPolicy::Skip, |_| ()).unwrap();
+        let list = |pairs: &[(&str, &str)]| {
+            let answer = rig.get(Operation::ListRecords, "s", "", pairs);
+            let rows = answer["data"].as_array().unwrap().iter();
+            let ids: Vec<String> = rows.map(|row| row["id"].as_str().unwrap().to_owned()).collect();
+            let dates = answer["data"][0]["occurs_on"].clone();
+            (ids, dates, answer["meta"]["warnings"].to_string())
+        };
+        let either = [
+            ("or[0][date][gte]", "2026-02-09"),
+            ("or[0][date][lt]", "2026-02-16"),
+            ("or[1][date][gte]", "2026-02-23"),
+            ("or[1][date][lt]", "2026-02-24"),
+            ("order", "asc"),
+        ];
+        let (ids, dates, said) = list(&either);
+        assert_eq!(ids, ["choir", "once"]);
+        assert_eq!(dates, json!(["2026-02-09", "2026-02-23"]));
+        assert!(
+            said.contains(
+                "1 record(s) repeat by a `rule` that is not expanded, such as `FREQ=HOURLY`"
+            ),
+            "{said}"
+        );
+        // A range around the alternatives holds of the same date.
+        let within = [&either[..], &[("filter[date][gte]", "2026-02-20")]].concat();
+        let (ids, dates, _) = list(&within);
+        assert_eq!((ids, dates), (vec!["choir".to_owned()], json!(["2026-02-23"])));
+        let none = [&either[..], &[("filter[date][gte]", "2026-03-01")]].concat();
+        assert_eq!(list(&none).0, [""; 0]);
+        let by_title =
+            [("or[0][summary]", "once"), ("or[1][date]", "2026-03-01"), ("order", "asc")];
+        assert_eq!(list(&by_title).0, ["once", "other"]);
+        let groups = rig.get(
+            Operation::AggregateRecords,
+            "s",
+            "",
+            &[("metric", "count"), ("group_by_time", "date"), ("granularity", "month")],
+        );
+        let said = groups["meta"]["warnings"].to_string();
+        assert!(said.contains("2 record(s) repeat by their `rule`; each counts once"), "{said}");
     }
 
     #[test]

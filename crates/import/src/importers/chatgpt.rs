@@ -45,7 +45,7 @@ pub static CLAUDE: Importer = Importer {
                 let names = entry_names(archive);
                 is_claude(names.map(|(_, name)| name.rsplit('/').next().unwrap_or_default()))
             }
-            Contents::Beginning(_) => false,
+            Contents::Beginning(_) | Contents::Database(_) => false,
         },
         ..Recognition::NEVER
     },
@@ -62,7 +62,7 @@ pub static IMPORTER: Importer = Importer {
             Contents::Folder(path) => files::entry_names(path)
                 .is_ok_and(|names| names.iter().any(|name| is_conversation_file(name))),
             Contents::Zip(archive) => find_conversations(archive).is_ok(),
-            Contents::Beginning(_) => false,
+            Contents::Beginning(_) | Contents::Database(_) => false,
         },
         ..Recognition::NEVER
     },
@@ -95,6 +95,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
+    derived_fields: &[],
     because: &[
         "it is an export of conversations, a record for each message: `id` is the key",
         "`created_at` orders the records and is what a grant's --since looks at",
@@ -109,7 +110,10 @@ const FILE_IDS: FileIdShape =
     FileIdShape { prefixes: &["file-", "file_"], is_id_byte: |byte| byte.is_ascii_alphanumeric() };
 
 /// The endings of other formats, which a zip file may have alone.
-const FOREIGN: [&str; 8] = [".mbox", ".eml", ".txt", ".ics", ".vcf", ".ofx", ".xml", ".csv"];
+const FOREIGN: [&str; 13] = [
+    ".mbox", ".eml", ".txt", ".ics", ".vcf", ".ofx", ".qfx", ".xml", ".csv", ".gpx", ".enex",
+    ".opml", ".html",
+];
 
 struct ChatGptRows {
     conversations: ArchiveArrays,

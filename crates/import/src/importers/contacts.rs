@@ -47,6 +47,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
+    derived_fields: &[],
     because: &[
         "it is a file of contacts, a record for each card: `id` is its UID, or the digest of its \
          name",

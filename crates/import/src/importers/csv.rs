@@ -8,7 +8,6 @@
 //! column is inferred from all rows later. An empty cell becomes no field.
 
 use std::io::{self, BufRead};
-use std::path::Path;
 use std::sync::Arc;
 
 use stile_domain::records::row::ParsedRow;
@@ -18,11 +17,11 @@ use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::records::{declaration, identifiers};
 use stile_records::rows::line_source::LineSource;
 use stile_records::rows::{DecodedRow, MAX_ROW_BYTES, RowDecodeError, RowDecoder};
-use stile_store::files;
 
 use crate::importer::{
     ImportRows, Importer, LocatedRow, Recognition, StreamDeclaration, decoded_rows, file_bytes,
 };
+use crate::source::InputPath;
 
 pub mod form;
 pub mod options;
@@ -50,8 +49,8 @@ pub static IMPORTER: Importer = Importer {
 ///
 /// # Errors
 /// The file cannot be opened.
-pub fn open(path: &Path, form: &CsvForm) -> io::Result<Box<dyn ImportRows>> {
-    let file = files::open(path)?;
+pub fn open(path: &InputPath, form: &CsvForm) -> io::Result<Box<dyn ImportRows>> {
+    let file = path.open()?;
     let reader = Transcoder::new(file.reader, form.encoding.clone());
     let rows = decoded_rows(path, CsvDecoder::new(reader, form));
     Ok(Box::new(CsvRows { rows, bytes: file.bytes }))
@@ -154,9 +153,17 @@ impl<R: BufRead> RowDecoder for CsvDecoder<R> {
         if self.has_ended {
             return Ok(None);
         }
-        let Some((line, end)) = self.next_record()? else {
-            self.has_ended = true;
-            return Ok(None);
+        let (line, end) = loop {
+            let Some((line, end)) = self.next_record()? else {
+                self.has_ended = true;
+                return Ok(None);
+            };
+            let mut texts = self.records.cells.texts();
+            let is_blank = texts.all(|text| text == Ok(""));
+            // A row of delimiters alone says nothing.
+            if !matches!(end, Ok(RecordEnd::Whole)) || !is_blank {
+                break (line, end);
+            }
         };
         let names = self.names.as_deref().unwrap_or_default();
         let row = match end {

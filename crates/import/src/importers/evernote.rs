@@ -49,6 +49,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
+    derived_fields: &[],
     because: &[
         "it is an export of Evernote, a record for each note: `id` is the digest of its title and \
          of the time when it was made",

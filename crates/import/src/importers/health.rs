@@ -47,6 +47,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
+    derived_fields: &[],
     because: &[
         "it is an export of Apple Health, a record for each measurement and workout: `id` is the \
          digest of all that it says",

@@ -4,21 +4,20 @@
 //! for `Grü`. Such a file is ASCII, all of its escapes are below U+0100, and all of them together
 //! are UTF-8. Then its texts are repaired, and no text of another file.
 
-use std::io::{self, BufRead, BufReader};
-use std::path::Path;
+use std::io::{self, BufRead as _};
 
 use stile_domain::records::value::FieldValue;
-use stile_store::files::{self, SourceReader};
 
 use crate::charset::file_encoding::{Encoding, Transcoder};
 use crate::importer::{ImportRows, LocatedRow};
+use crate::source::{InputPath, InputReader};
 
 /// The text of a file as UTF-8.
-pub(crate) type JsonText = Transcoder<BufReader<SourceReader>>;
+pub(crate) type JsonText = Transcoder<InputReader>;
 
 /// Opens a file of JSON, which is UTF-8 or begins with the mark of UTF-16.
-pub(crate) fn open(path: &Path) -> io::Result<JsonText> {
-    let mut reader = files::open(path)?.reader;
+pub(crate) fn open(path: &InputPath) -> io::Result<JsonText> {
+    let mut reader = path.open()?.reader;
     let encoding = Encoding::marked(reader.fill_buf()?).unwrap_or(Encoding::Utf8);
     Ok(Transcoder::new(reader, encoding))
 }
@@ -27,9 +26,9 @@ pub(crate) fn open(path: &Path) -> io::Result<JsonText> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub(crate) fn is_encoded_twice(path: &Path) -> io::Result<bool> {
+pub(crate) fn is_encoded_twice(path: &InputPath) -> io::Result<bool> {
     let mut scan = EscapeScan::default();
-    let mut reader = files::open(path)?.reader;
+    let mut reader = path.open()?.reader;
     loop {
         let buffer = reader.fill_buf()?;
         if buffer.is_empty() {

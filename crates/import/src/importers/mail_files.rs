@@ -21,6 +21,7 @@ use crate::importer::{
     Contents, ImportRows, ImportTarget, Importer, LocatedRow, Recognition, StreamDeclaration,
     UnusableRow, file_bytes,
 };
+use crate::source::InputPath;
 
 /// What some programs of Windows write before the header of a message.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
@@ -37,7 +38,7 @@ pub static IMPORTER: Importer = Importer {
         contents: |contents| match contents {
             Contents::Folder(path) => is_folder_of_mail(path),
             Contents::Beginning(beginning) => is_beginning_of_mail(beginning),
-            Contents::Zip(_) => false,
+            Contents::Zip(_) | Contents::Database(_) => false,
         },
         ..Recognition::NEVER
     },
@@ -46,7 +47,8 @@ pub static IMPORTER: Importer = Importer {
         if is_zip(path)? {
             return file_bytes(path);
         }
-        Ok(message_files(path)?.iter().map(|file| file_bytes(file).unwrap_or_default()).sum())
+        let bytes = |file: &PathBuf| files::open(file).map_or(0, |file| file.bytes);
+        Ok(message_files(path)?.iter().map(bytes).sum())
     },
     open: |path, target| {
         if is_zip(path)? {
@@ -70,7 +72,7 @@ fn is_zip(path: &Path) -> io::Result<bool> {
 }
 
 /// Opens a zip file with mail in it.
-fn open_zip(path: &Path, target: &ImportTarget) -> io::Result<Box<dyn ImportRows>> {
+fn open_zip(path: &InputPath, target: &ImportTarget) -> io::Result<Box<dyn ImportRows>> {
     match archived::has_mail(&Archive::open(path)?) {
         true => Ok(Box::new(ArchivedMail::open(path, target)?)),
         false => Err(no_mail(path)),
@@ -441,7 +443,7 @@ mod tests {
             rig.write(&format!("box/{name}"), format!("Message-ID: <{number}@example.org>\n\n"));
         }
         let maildir = rig.folder.path().join("box");
-        let mut rows = (IMPORTER.open)(&maildir, &target()).unwrap();
+        let mut rows = (IMPORTER.open)(&maildir.as_path().into(), &target()).unwrap();
         for (from, to) in [("new/1.host", "cur/1.host:2,S"), ("cur/2.host:2,", "cur/2.host:2,RS")] {
             std::fs::rename(maildir.join(from), maildir.join(to)).unwrap();
         }

@@ -3,8 +3,6 @@
 //! [`mailbox`] splits the file into messages, and [`mail`] reads the fields of one. `archived`
 //! reads the mailboxes and messages in a zip file, as Gmail's Takeout is.
 
-use stile_store::files;
-
 use crate::attachment;
 use crate::importer::{Contents, Importer, Recognition, StreamDeclaration, file_bytes};
 use crate::preset::{PresetDeclaration, PresetField};
@@ -28,14 +26,14 @@ pub static IMPORTER: Importer = Importer {
         contents: |contents| match contents {
             Contents::Beginning(beginning) => beginning.starts_with(b"From "),
             Contents::Zip(archive) => archived::has_mail(archive),
-            Contents::Folder(_) => false,
+            Contents::Folder(_) | Contents::Database(_) => false,
         },
         ..Recognition::NEVER
     },
     byte_count: file_bytes,
-    open: |path, target| match archived::is_zip(path)? {
+    open: |path, target| match path.files().is_some() || archived::is_zip(path)? {
         true => Ok(Box::new(ArchivedMail::open(path, target)?)),
-        false => Ok(Box::new(MailboxRows::new(path, files::open(path)?.reader, target))),
+        false => Ok(Box::new(MailboxRows::new(path, path.open()?.reader, target))),
     },
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };
@@ -63,6 +61,7 @@ pub(super) static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
     keys_can_be_forged: true,
     owner_fields: &["labels"],
+    derived_fields: &["thread", "thread_ref"],
     because: &[
         "it is mail: `message_id` is the key",
         "`date` orders the records and is what a grant's --since looks at; \

@@ -48,6 +48,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
+    derived_fields: &[],
     because: &[
         "it is an outline, a record for each line: `id` is the digest of the line and of what it \
          is below",

@@ -16,7 +16,7 @@ use crate::importer::{
 use crate::preset::{PresetDeclaration, PresetField};
 
 /// The most points of a track that its record has.
-const MOST_POINTS: usize = 2000;
+pub(super) const MOST_POINTS: usize = 2000;
 /// The mean radius of the Earth in metres.
 const EARTH_RADIUS: f64 = 6_371_008.8;
 
@@ -38,7 +38,7 @@ pub static IMPORTER: Importer = Importer {
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };
 
-static DECLARATION: PresetDeclaration = PresetDeclaration {
+pub(super) static DECLARATION: PresetDeclaration = PresetDeclaration {
     default_stream: "places",
     key: "id",
     time: "started",
@@ -59,6 +59,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
+    derived_fields: &[],
     because: &[
         "it has places and tracks, a record for each: `id` is the digest of its kind, name, first \
          time and first point",

@@ -43,7 +43,7 @@ pub static IMPORTER: Importer = Importer {
                 has(USERS) && has(CHANNEL_LISTS[0])
             }
             Contents::Zip(archive) => find_export(archive).is_ok(),
-            Contents::Beginning(_) => false,
+            Contents::Beginning(_) | Contents::Database(_) => false,
         },
         ..Recognition::NEVER
     },
@@ -80,6 +80,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
+    derived_fields: &[],
     because: &[
         "it is a Slack export: `id` is the key, the channel and the time stamp of a message",
         "`at` orders the records and is what a grant's --since looks at",

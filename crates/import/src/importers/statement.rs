@@ -5,11 +5,9 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read as _};
-use std::path::Path;
 
 use stile_domain::hash::ContentHash;
 use stile_domain::records::value::FieldValue;
-use stile_store::files;
 
 use super::whole_file::Keys;
 use super::{compact_time, whole_file};
@@ -18,6 +16,7 @@ use crate::importer::{
     file_bytes,
 };
 use crate::preset::{PresetDeclaration, PresetField};
+use crate::source::InputPath;
 
 mod amount;
 pub mod camt;
@@ -75,6 +74,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
+    derived_fields: &[],
     because: &[
         "it is a bank statement, a record for each transaction: `id` is the account and the bank's \
          own number of the transaction, with its day and its amount",
@@ -127,21 +127,21 @@ fn day(text: &str) -> Option<String> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub(crate) fn currencies(path: &Path, importer: &Importer) -> io::Result<BTreeSet<String>> {
+pub(crate) fn currencies(path: &InputPath, importer: &Importer) -> io::Result<BTreeSet<String>> {
     let read = match importer.name {
         name if name == OFX.name => ofx::read,
         name if name == CAMT.name => camt::read,
         _ => return Ok(BTreeSet::new()),
     };
     let mut bytes = Vec::new();
-    files::open(path)?.reader.take(whole_file::MAX_BYTES).read_to_end(&mut bytes)?;
+    path.open()?.reader.take(whole_file::MAX_BYTES).read_to_end(&mut bytes)?;
     // What is no statement is refused when it is opened.
     let found = read(&bytes).unwrap_or_default().into_iter();
     Ok(found.filter_map(|(_, transaction)| transaction.ok()?.currency).collect())
 }
 
 fn open(
-    path: &Path,
+    path: &InputPath,
     read: fn(&[u8]) -> io::Result<Vec<ReadTransaction>>,
 ) -> io::Result<Box<dyn ImportRows>> {
     whole_file::open(path, |bytes| {
@@ -267,7 +267,7 @@ mod tests {
     fn a_key_is_the_number_of_the_bank_and_equal_payments_stay_apart() {
         let rig = rig();
         let path = rig.write("a.ofx", OFX_FILE.as_bytes());
-        let mut rows = open(&path, ofx::read).unwrap();
+        let mut rows = open(&path.into(), ofx::read).unwrap();
         let mut ids = Vec::new();
         while let Some(row) = rows.next().unwrap() {
             let fields = row.row.unwrap().fields;

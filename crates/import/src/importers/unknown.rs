@@ -39,7 +39,7 @@ const MAGIC: &[Magic] = &[
     Magic {
         bytes: b"\x1f\x8b",
         looks_like: "a file packed with gzip",
-        next: "Unpack it (gunzip), and import what is in it",
+        next: "Unpack it (gunzip, or tar -xzf for a .tgz), and import what is in it",
     },
     Magic {
         bytes: b"BZh",

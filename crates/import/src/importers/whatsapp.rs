@@ -36,7 +36,7 @@ pub static IMPORTER: Importer = Importer {
         contents: |contents| match contents {
             Contents::Beginning(bytes) => begins(&String::from_utf8_lossy(bytes)),
             Contents::Zip(archive) => archive.entries().iter().any(is_chat),
-            Contents::Folder(_) => false,
+            Contents::Folder(_) | Contents::Database(_) => false,
         },
         ..Recognition::NEVER
     },
@@ -44,7 +44,7 @@ pub static IMPORTER: Importer = Importer {
         let archive = Archive::open(path)?;
         Ok(chat_of(&archive).map_or(0, |entry| entry.bytes))
     },
-    open,
+    open: |path, target| open(path, target),
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };
 
@@ -63,6 +63,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
+    derived_fields: &[],
     because: &[
         "it is a chat of WhatsApp, a record for each message: `id` is a digest of it and its time, \
          since the export names none",

@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read as _};
-use std::path::Path;
 use std::sync::Arc;
 
-use stile_store::files;
-
 use crate::importer::{ImportRow, ImportRows, LocatedRow, UnusableRow};
+use crate::source::InputPath;
 
 /// The largest file that is read, in bytes.
 pub(super) const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -45,10 +43,10 @@ struct WholeFile {
 
 /// Opens a file whose bytes `read` turns into rows.
 pub(super) fn open(
-    path: &Path,
+    path: &InputPath,
     read: impl FnOnce(&[u8]) -> io::Result<Vec<ReadRow>>,
 ) -> io::Result<Box<dyn ImportRows>> {
-    of(path.display().to_string(), files::open(path)?.reader, read)
+    of(path.display().to_string(), path.open()?.reader, read)
 }
 
 /// Makes rows of what `source` reads.

@@ -12,7 +12,6 @@
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
-use std::path::Path;
 
 use stile_domain::json::skipping::{Mark, ValueScanner};
 use stile_domain::records::row::{self, ParsedRow};
@@ -23,6 +22,7 @@ use stile_records::rows::{DecodedRow, MAX_ROW_BYTES, RowBuffer, RowDecodeError, 
 
 use super::json_text;
 use crate::importer::{ImportRows, decoded_rows};
+use crate::source::InputPath;
 
 /// The field with the identifier of the object around a row's array.
 pub const PARENT_ID: &str = "parent_id";
@@ -37,6 +37,10 @@ const MAX_NAME_BYTES: usize = 4096;
 const GUESSED_LEVELS: usize = 6;
 /// An array holds the rows if it has at least this share of the bytes of the file: three fifths.
 const NEEDED: (u64, u64) = (3, 5);
+/// The name of an array that holds the rows although the chats around it are most of the file, and
+/// the share that it needs then, a tenth: nobody asks for chats as rows.
+const MESSAGES: &str = "messages";
+const OF_MESSAGES: u64 = 10;
 
 /// Where the rows of a file are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +84,7 @@ impl std::fmt::Display for RowsPath {
 ///
 /// # Errors
 /// The file cannot be opened.
-pub fn open(path: &Path, rows: &RowsPath) -> io::Result<Box<dyn ImportRows>> {
+pub fn open(path: &InputPath, rows: &RowsPath) -> io::Result<Box<dyn ImportRows>> {
     Ok(decoded_rows(path, WrappedRows::new(json_text::open(path)?, rows.clone())))
 }
 
@@ -284,9 +288,17 @@ pub fn guess(reader: impl BufRead) -> io::Result<Option<RowsPath>> {
     }
     let total = json.source.consumed();
     let is_most = |bytes: u64| bytes * NEEDED.1 >= total * NEEDED.0;
-    let candidates = arrays.into_iter().filter(|(path, bytes)| !path.is_empty() && is_most(*bytes));
-    let deepest = candidates.max_by_key(|(path, bytes)| (path.len(), *bytes));
-    Ok(deepest.map(|(path, _)| RowsPath(path)))
+    let candidates = arrays.iter().filter(|(path, bytes)| !path.is_empty() && is_most(**bytes));
+    let deepest = candidates.max_by_key(|(path, bytes)| (path.len(), **bytes));
+    let Some((deepest, _)) = deepest else { return Ok(None) };
+    let is_of_messages = |(path, bytes): &(&Vec<Segment>, &u64)| {
+        path.len() > deepest.len()
+            && path.starts_with(deepest)
+            && matches!(path.last(), Some(Segment::Name(name)) if name == MESSAGES)
+            && **bytes * OF_MESSAGES >= total
+    };
+    let within = arrays.iter().filter(is_of_messages).max_by_key(|(_, bytes)| **bytes);
+    Ok(Some(RowsPath(within.map_or(deepest, |(path, _)| path).clone())))
 }
 
 /// Returns the members of a file that is one object, for a person who looks for its rows: what can
@@ -657,6 +669,10 @@ mod tests {
     #[test]
     fn the_array_that_holds_nearly_all_is_guessed() {
         assert_eq!(guessed(ALL).as_deref(), Some("chats/list/*/messages"));
+        let few = r#"{"about": "a long text about what is in it", "chats": {"list": [{"name": "Ann",
+            "type": "personal_chat", "id": 5, "messages": [{"id": 1, "text": "hello to you all"}]},
+            {"name": "Bob", "type": "personal_chat", "id": 6, "messages": [{"id": 1}]}]}}"#;
+        assert_eq!(guessed(few).as_deref(), Some("chats/list/*/messages"));
         let one =
             r#"{"name":"Ann","messages":[{"id":1,"text":"a long enough text of a message"}]}"#;
         assert_eq!(guessed(one).as_deref(), Some("messages"));

@@ -7,15 +7,14 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
-use std::path::Path;
 use std::sync::Arc;
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
-use stile_store::files;
 
 use super::whole_file::ReadRow;
 use crate::importer::{ImportRow, ImportRows, LocatedRow, UnusableRow};
+use crate::source::InputPath;
 
 /// The most bytes of one element with all that is in it.
 const MAX_ELEMENT_BYTES: u64 = 64 * 1024 * 1024;
@@ -188,11 +187,11 @@ type ToRows = Box<dyn FnMut(&Element) -> Vec<Result<ImportRow, UnusableRow>>>;
 /// # Errors
 /// The file cannot be opened.
 pub(super) fn open(
-    path: &Path,
+    path: &InputPath,
     wanted: &'static [&'static str],
     to_rows: impl FnMut(&Element) -> Vec<Result<ImportRow, UnusableRow>> + 'static,
 ) -> io::Result<Box<dyn ImportRows>> {
-    let (file, source) = (path.display().to_string(), files::open(path)?.reader);
+    let (file, source) = (path.display().to_string(), path.open()?.reader);
     Ok(Box::new(ElementRows::new(file, source, wanted, Box::new(to_rows))))
 }
 
@@ -328,7 +327,7 @@ pub(super) mod tests {
         assert_eq!(chosen.name, importer.name);
         let name = |name: &str| SourceName::parse(name).unwrap();
         let target = ImportTarget { connection: name("a"), stream: name("b") };
-        let mut rows = (importer.open)(&path, &target).unwrap();
+        let mut rows = (importer.open)(&path.into(), &target).unwrap();
         let mut all = Vec::new();
         while let Some(LocatedRow { row, .. }) = rows.next().unwrap() {
             all.push(serde_json::from_str(&row::to_json(&row.unwrap().fields)).unwrap());

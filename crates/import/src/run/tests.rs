@@ -1,5 +1,6 @@
 //! Imports small files of several formats: twice, broken, and stopped.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
@@ -214,8 +215,10 @@ fn a_failed_write_ends_the_reading_and_a_failed_read_ends_the_import() {
     assert!(matches!(stopped, Err(ImportError::Redeclared)), "{stopped:?}");
     rig.write("a.jsonl", "{\"id\":1}\n");
     import(&rig, &inputs, &[], BadRowPolicy::Skip).unwrap();
-    let missing =
-        [inputs[0].clone(), ImportInput { path: "missing.jsonl".into(), ..inputs[0].clone() }];
+    let missing = [
+        inputs[0].clone(),
+        ImportInput { path: Path::new("missing.jsonl").into(), ..inputs[0].clone() },
+    ];
     rig.write("a.jsonl", "{\"id\":2}\n");
     let error = import(&rig, &missing, &[], BadRowPolicy::Skip).unwrap_err();
     assert!(error.contains("cannot read missing.jsonl"), "{error}");
@@ -315,6 +318,29 @@ fn what_is_remembered_gives_way_to_what_a_file_shows() {
     // The names that the stream declares are the header, whatever follows.
     said("4.csv", b"id;name;n\nd;x;4;\ne;x;5;;;\nf;x;6;;;\n", CsvOptions::default());
     assert_eq!(rig.record("d")["name"], "x");
+}
+
+#[test]
+fn an_amount_in_another_currency_than_earlier_files_does_not_fit() {
+    let rig = rig();
+    let import = |name: &str, rows: &str| {
+        let text = format!("id;date;amount\n{rows}");
+        import(&rig, &[file(&rig, name, &text)], &[], BadRowPolicy::Skip).unwrap()
+    };
+    import("1.csv", "a;2026-01-01;4,20 €\nb;2026-01-02;1,00 €\n");
+    for (name, rows, amount) in [
+        ("2.csv", "c;2026-02-01;$ 5,00\nd;2026-02-02;$ 6,00\n", serde_json::json!("$ 5,00")),
+        ("3.csv", "c;2026-02-01;7,50\nd;2026-02-02;8,00\n", serde_json::json!(7.50)),
+        ("4.csv", "c;2026-02-01;EUR 9,00\nd;2026-02-02;$ 6,00\n", serde_json::json!(9.00)),
+    ] {
+        let report = import(name, rows);
+        assert_eq!(rig.record("c")["amount"], amount, "{name}");
+        let other = rows.matches('$').count() as u64;
+        let misfits = report.misfits.get("amount").map_or(0, |misfit| misfit.rows);
+        assert_eq!(misfits, other, "{name}");
+        let says = report.read_as.iter().any(|line| line.contains("another currency than `EUR`"));
+        assert_eq!(says, other > 0, "{name}: {:?}", report.read_as);
+    }
 }
 
 #[test]

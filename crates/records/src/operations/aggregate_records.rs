@@ -103,6 +103,11 @@ fn aggregate_records(
         let warnings = passed_over::warnings(context, sources, &asked, &mut count)?;
         add_warnings(&mut meta, warnings);
         add_warnings(&mut meta, recurrences.warnings());
+        if let Some((field, ..)) = &requested.by_time {
+            let conditions = &records.conditions;
+            let once = Recurrences::counted_once(context, sources, conditions, field.name)?;
+            add_warnings(&mut meta, once);
+        }
     }
     out.write("{\"object\":\"aggregation\",\"stream\":");
     write_json_string(out, &target.stream);

@@ -10,6 +10,7 @@ pub mod words;
 use std::path::{Path, PathBuf};
 
 use stile_import::attachment_text::TextReader;
+use stile_import::collections::{self, DividedExport};
 use stile_import::importer::Importer;
 use stile_import::importers;
 use stile_import::input::ImportInput;
@@ -58,6 +59,19 @@ pub fn input(
         found: importers::unknown::describe(Path::new(file)),
     };
     importer.map(|importer| ImportInput::whole(path, importer)).ok_or_else(unknown)
+}
+
+/// Divides an export that holds several kinds of data; `None` if the files are none.
+///
+/// # Errors
+/// [`UnknownInput`], if some of the files are not of the export.
+pub fn divided(
+    files: &[String],
+    format: Option<&str>,
+) -> Result<Option<DividedExport>, UnknownInput> {
+    let paths: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+    collections::divide(&paths, format)
+        .map_err(|error| UnknownInput::Read { file: files.join(", "), error })
 }
 
 /// Returns the stream that the importers of all inputs propose; `None` if they do not agree, or if

@@ -2,7 +2,8 @@
 //!
 //! A file belongs to the session that sent it, and no other session sees it. Files that were sent
 //! together take their turns: the page shows the first, and goes on to the next when the owner is
-//! done with it. A file is gone after an hour, when others take its place, when its import is done,
+//! done with it. An export with several kinds of data takes a turn for each of its parts. A file is
+//! gone after an hour, when others take its place, when its import is done,
 //! or when the server stops. All files count against one bound, of which no person takes all. An
 //! import works in a thread of its own, which ends with the process: each batch of an import is
 //! whole, and sending the file again goes on behind it.
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant as Moment};
 
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
+use stile_import::collections::{self, DividedExport, SkippedFiles};
 use stile_import::importer::ImportTarget;
 use stile_import::importers::IMPORTERS;
 use stile_import::input::ImportInput;
@@ -29,7 +31,7 @@ use stile_store::staged_uploads::{IncomingFile, StagedFile, UploadFolder};
 use stile_store::state::SecretDigest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{PREVIEW_ROWS, UnknownInput, input, text_reader, words};
+use super::{PREVIEW_ROWS, UnknownInput, input, stream_of, text_reader, words};
 use crate::fair_share::{FairShare, Neighbour, Resource, Share, ShareUsedUp};
 
 /// The largest file that the page takes, in bytes.
@@ -110,11 +112,14 @@ impl Uploads {
         self.folder.begin(name)
     }
 
-    /// Gives a session files, in the place of those that it had.
+    /// Gives a session files, in the place of those that it had. Blocks: an export with several
+    /// kinds of data is looked into.
     pub fn put(self: &Arc<Self>, session: SecretDigest, files: Vec<StagedFile>, room: Share) {
         let (room, until) = (Arc::new(room), Moment::now() + UPLOAD_LIFE);
-        let upload = |file| Arc::new(Upload::new(file, Arc::clone(&room), until));
-        let replaced = self.lock().insert(session, files.into_iter().map(upload).collect());
+        let turns = turns_of(files).into_iter();
+        let turns =
+            turns.map(|turn| Arc::new(Upload::new(turn, Arc::clone(&room), until))).collect();
+        let replaced = self.lock().insert(session, turns);
         // Files are removed without the lock.
         drop(replaced);
         let all = Arc::downgrade(self);
@@ -239,15 +244,74 @@ pub enum Stage {
 /// What a preview shows, or why there is none.
 pub type Previewed = Arc<Result<ImportPreview, String>>;
 
-/// A file that was sent.
+/// What takes one turn: a file, or a part of an export.
+struct Turn {
+    /// The file, or all files of the export.
+    files: Vec<Arc<StagedFile>>,
+    part: Option<UploadedPart>,
+}
+
+/// A part of an export that was sent.
+struct UploadedPart {
+    /// The stream that is proposed for its rows.
+    stream: String,
+    /// Empty if nothing in the export can be imported.
+    inputs: Vec<ImportInput>,
+    /// What is left out of the export, for the first part of it.
+    left_out: Vec<String>,
+}
+
+/// Returns the turns of files that were sent together: one for each file, or one for each part of
+/// an export that is all of them, or one of them.
+fn turns_of(files: Vec<StagedFile>) -> Vec<Turn> {
+    let files: Vec<Arc<StagedFile>> = files.into_iter().map(Arc::new).collect();
+    if let Some(turns) = parts_of(&files) {
+        return turns;
+    }
+    let turns = files.into_iter().flat_map(|file| {
+        let alone = [file];
+        parts_of(&alone).unwrap_or_else(|| {
+            let [file] = alone;
+            vec![Turn { files: vec![file], part: None }]
+        })
+    });
+    turns.collect()
+}
+
+/// Returns the turns of an export that these files are; `None` if they are none.
+fn parts_of(files: &[Arc<StagedFile>]) -> Option<Vec<Turn>> {
+    let paths: Vec<PathBuf> = files.iter().map(|file| file.path().to_owned()).collect();
+    // What cannot be read is reported when the file is looked at.
+    let DividedExport { collection, parts, skipped, .. } =
+        collections::divide(&paths, None).ok()??;
+    let mut left_out: Vec<String> = skipped.iter().map(SkippedFiles::described).collect();
+    if !left_out.is_empty() {
+        left_out.push(collection.advice.to_owned());
+    }
+    let turn = |stream: String, inputs, left_out| {
+        let part = UploadedPart { stream, inputs, left_out };
+        Turn { files: files.to_vec(), part: Some(part) }
+    };
+    if parts.is_empty() {
+        return Some(vec![turn(String::new(), Vec::new(), left_out)]);
+    }
+    let turns =
+        parts.into_iter().map(|part| turn(part.stream, part.inputs, std::mem::take(&mut left_out)));
+    Some(turns.collect())
+}
+
+/// A file that was sent, or a part of an export that was.
 pub struct Upload {
     /// A name that no other file has.
     pub number: String,
-    /// The size of the file, in bytes.
+    /// The size of the file, or of all files of the export, in bytes.
     pub bytes: u64,
     path: PathBuf,
-    /// `None` once it is imported.
-    file: Mutex<Option<StagedFile>>,
+    /// Empty once it is imported.
+    files: Mutex<Vec<Arc<StagedFile>>>,
+    /// The paths of all files, with the names that stand for them.
+    names: Vec<(PathBuf, String)>,
+    part: Option<UploadedPart>,
     until: Moment,
     stage: Mutex<Stage>,
     /// The last preview, with what it is a preview of.
@@ -257,12 +321,16 @@ pub struct Upload {
 }
 
 impl Upload {
-    fn new(file: StagedFile, room: Arc<Share>, until: Moment) -> Self {
+    fn new(Turn { files, part }: Turn, room: Arc<Share>, until: Moment) -> Self {
+        let names = files.iter().map(|file| (file.path().to_owned(), name_of(file.path())));
+        let names: Vec<(PathBuf, String)> = names.collect();
         Self {
             number: uuid::Uuid::new_v4().simple().to_string(),
-            bytes: file.bytes(),
-            path: file.path().to_owned(),
-            file: Mutex::new(Some(file)),
+            bytes: files.iter().map(|file| file.bytes()).sum(),
+            path: names.first().map(|(path, _)| path.clone()).unwrap_or_default(),
+            files: Mutex::new(files),
+            names,
+            part,
             until,
             stage: Mutex::new(Stage::Waiting),
             previewed: Mutex::default(),
@@ -272,12 +340,28 @@ impl Upload {
 
     /// The name of the file, without any folder.
     pub fn name(&self) -> &str {
-        self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+        self.names.first().map_or("", |(_, name)| name)
+    }
+
+    /// Returns the stream that is proposed for the rows; `None` if the format proposes none.
+    pub fn proposed_stream(&self) -> Option<String> {
+        match &self.part {
+            Some(part) => Some(part.stream.clone()).filter(|stream| !stream.is_empty()),
+            None => self.inputs().ok().and_then(|inputs| stream_of(&inputs)).map(str::to_owned),
+        }
+    }
+
+    /// Returns the part of an export that this is, by the name of its stream.
+    pub fn part(&self) -> Option<&str> {
+        let part = self.part.as_ref().filter(|part| !part.inputs.is_empty());
+        part.map(|part| part.stream.as_str())
     }
 
     /// Returns a sentence about the file with its name in place of its path on the machine.
     pub fn without_path(&self, text: &str) -> String {
-        text.replace(&*self.path.to_string_lossy(), self.name())
+        self.names.iter().fold(text.to_owned(), |text, (path, name)| {
+            text.replace(&*path.to_string_lossy(), name)
+        })
     }
 
     /// How far its import is.
@@ -289,13 +373,21 @@ impl Upload {
         matches!(*lock(&self.stage), Stage::Running(_))
     }
 
-    /// Recognises the format of the file.
+    /// Returns what is read: the files of a part of an export, or the file with the importer that
+    /// recognises it.
     ///
     /// # Errors
     /// The reason, as a sentence.
-    pub fn input(&self) -> Result<ImportInput, String> {
+    fn inputs(&self) -> Result<Vec<ImportInput>, String> {
+        if let Some(part) = &self.part {
+            if part.inputs.is_empty() {
+                let left_out = part.left_out.join(". ");
+                return Err(format!("Nothing in the export can be imported. {left_out}."));
+            }
+            return Ok(part.inputs.clone());
+        }
         let path = self.path.to_str().unwrap_or_default();
-        input(IMPORTERS, path, None).map_err(|unknown| match unknown {
+        input(IMPORTERS, path, None).map(|input| vec![input]).map_err(|unknown| match unknown {
             UnknownInput::Read { error, .. } => format!("The file cannot be read: {error}."),
             UnknownInput::Format { found, .. } => {
                 format!("Stile does not recognise the format of the file: {found}.")
@@ -315,10 +407,13 @@ impl Upload {
         if let Some((_, previewed)) = kept.as_ref().filter(|(of, _)| of.is_same(order)) {
             return Arc::clone(previewed);
         }
-        let previewed = self.input().and_then(|input| {
+        let previewed = self.inputs().and_then(|inputs| {
             let import = import((services, caller), order, now);
-            let previewed = import.preview(&[input], PREVIEW_ROWS, &mut |_| ());
-            previewed.map_err(|error| self.without_path(&told(&error)))
+            let previewed = import.preview(&inputs, PREVIEW_ROWS, &mut |_| ());
+            let mut previewed = previewed.map_err(|error| self.without_path(&told(&error)))?;
+            let left_out = self.part.iter().flat_map(|part| part.left_out.iter().cloned());
+            previewed.report.read_as.extend(left_out);
+            Ok(previewed)
         });
         let previewed = Arc::new(previewed);
         *kept = Some((order.clone(), Arc::clone(&previewed)));
@@ -332,7 +427,7 @@ impl Upload {
         now: Instant,
         (place, all_ended): (OwnedSemaphorePermit, Arc<EndedImports>),
     ) -> Result<(), String> {
-        let input = self.input()?;
+        let inputs = self.inputs()?;
         {
             let mut stage = lock(&self.stage);
             if !matches!(*stage, Stage::Waiting) {
@@ -342,7 +437,7 @@ impl Upload {
         }
         let upload = Arc::clone(self);
         let work = move || {
-            let run = || upload.run((&services, &caller), &order, &input, now);
+            let run = || upload.run((&services, &caller), &order, &inputs, now);
             // A bug in an importer ends this import and is told.
             let ran = std::panic::catch_unwind(AssertUnwindSafe(run));
             let ended = ran.unwrap_or_else(|_| {
@@ -350,7 +445,7 @@ impl Upload {
                 upload.ended(&order, now, (ImportReport::default(), Some(error)))
             });
             if ended.error.is_none() {
-                lock(&upload.file).take();
+                lock(&upload.files).clear();
             }
             let ended = Arc::new(ended);
             all_ended.add(caller.subject(), Arc::clone(&ended));
@@ -369,12 +464,12 @@ impl Upload {
         &self,
         owned: (&RecordService, &Principal),
         order: &ImportOrder,
-        input: &ImportInput,
+        inputs: &[ImportInput],
         now: Instant,
     ) -> EndedImport {
         let reader = text_reader().ok();
         let import = Import { text_reader: reader.as_ref(), ..import(owned, order, now) };
-        let imported = import.run(std::slice::from_ref(input), &mut |progress| {
+        let imported = import.run(inputs, &mut |progress| {
             *lock(&self.stage) = Stage::Running(progress);
         });
         let ended = match imported {
@@ -442,6 +537,10 @@ fn told(error: &ImportError) -> String {
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned()
 }
 
 /// Returns a name for a connection that the name of a file proposes: `bank-2026` for

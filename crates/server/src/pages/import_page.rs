@@ -18,7 +18,6 @@ use super::consent_page::SHOW;
 use super::frame::IMPORT_PATH;
 use super::import_view::{ChosenOrder, ImportView, SEEN_FIELD, Shown, progress_markup};
 use super::signed_in::{self, Outcome, PageError, Visit};
-use crate::owner_imports::stream_of;
 use crate::owner_imports::uploads::{ImportOrder, Stage, Upload, proposed_connection};
 use crate::sign_in::record_access::OwnedRecords;
 use crate::sign_in::settings::AuthorizationServer;
@@ -138,10 +137,7 @@ fn chosen(visit: &Visit<'_>, upload: &Upload) -> ChosenOrder {
         "" => proposed(),
         chosen => chosen.to_owned(),
     };
-    let of_format = || {
-        let input = upload.input().ok();
-        input.and_then(|input| stream_of(&[input])).unwrap_or(PROPOSED_STREAM).to_owned()
-    };
+    let of_format = || upload.proposed_stream().unwrap_or_else(|| PROPOSED_STREAM.to_owned());
     ChosenOrder {
         connection: text("connection", &|| proposed_connection(upload.name())),
         stream: text("stream", &of_format),

@@ -254,6 +254,7 @@ impl ImportView<'_> {
                         @for upload in self.next {
                             li {
                                 bdi { (shown(upload.name())) }
+                                @if let Some(part) = upload.part() { ", " (part) }
                                 span class="muted" { (size(upload.bytes)) }
                             }
                         }
@@ -273,7 +274,12 @@ fn is_empty(previewed: &Previewed) -> bool {
 
 fn file(upload: &Upload) -> Markup {
     html! {
-        p { "The file " strong { bdi { (shown(upload.name())) } } ", " (size(upload.bytes)) "." }
+        p {
+            "The file " strong { bdi { (shown(upload.name())) } } ", " (size(upload.bytes)) "."
+            @if let Some(part) = upload.part() {
+                " It has several kinds of data. This is its part " strong { (part) } "."
+            }
+        }
     }
 }
 

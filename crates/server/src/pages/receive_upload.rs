@@ -97,8 +97,11 @@ pub async fn answer(server: Arc<AuthorizationServer>, request: Request) -> Respo
     let reading = read(uploads, &session, content_type.unwrap_or_default(), body);
     match timeout(UPLOAD_LIFE, reading).await.unwrap_or(Err(NotTaken::Stalled)) {
         Ok(files) => {
-            uploads.put(session.digest(), files, room);
-            redirect(IMPORT_PATH)
+            let (all, digest) = (Arc::clone(uploads), session.digest());
+            match spawn_blocking(move || all.put(digest, files, room)).await {
+                Ok(()) => redirect(IMPORT_PATH),
+                Err(_) => responses::internal(),
+            }
         }
         Err(why) => refused(&why),
     }

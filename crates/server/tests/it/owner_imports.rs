@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use stile_testkit::client::Reply;
+use stile_testkit::zip::{Member, Zip};
 
+use crate::records_imports::takeout;
 use crate::sign_in_kit::{Browser, Place, fetch, form_to, location, text_of};
 
 /// An account of which each row has a date, and one row is broken.
@@ -150,6 +152,37 @@ fn owner_import_of_several_files_takes_one_after_the_other() {
     let (_, last) = none.split_once("The last imports on this page").unwrap();
     assert!(last.contains("one.csv") && last.contains("3 new rows"), "{last}");
     assert!(none.contains("Send and look") && place.waiting_files() == 0, "{none}");
+}
+
+#[test]
+fn owner_import_of_an_export_with_several_kinds_takes_one_part_after_the_other() {
+    let place = Place::new();
+    let mut owner = place.signed_in_browser();
+    let url = place.at("/owner/import");
+    let own = csrf(&owner.get(&url));
+    let files = [("takeout-1-001.zip", takeout())];
+    assert_eq!(owner.send_files(&url, &[("csrf", &own)], &files).status, 303);
+    for (part, says, next) in [("events", "Dentist", Some("mail")), ("mail", "ferns", None)] {
+        let page = owner.get(&place.at("/owner/import?connection=google"));
+        let shown = text_of(&page);
+        assert!(shown.contains(says) && shown.contains(&format!("value=\"{part}\"")), "{shown}");
+        let left_out = shown.contains("left out: Takeout/Fotos");
+        assert_eq!(left_out, next.is_some(), "with the first part alone: {shown}");
+        let then = shown.split_once("id=\"next\"").map(|(_, then)| then);
+        assert_eq!(then.is_some_and(|then| then.contains("mail")), next.is_some(), "{shown}");
+        assert_eq!(place.send(&mut owner, &page, "/owner/import/store", &[]).status, 303);
+        let ended = ended_import(&mut owner, &place);
+        assert!(ended.contains("added 1, changed 0, unchanged 0, bad 0"), "{ended}");
+        assert_eq!(place.waiting_files(), usize::from(next.is_some()), "all parts need the file");
+        let page = owner.get(&url);
+        assert_eq!(place.send(&mut owner, &page, "/owner/import/forget", &[]).status, 303);
+    }
+    let pictures = Zip::default().with(&Member::stored("Takeout/Fotos/a.jpg", b"x")).finish();
+    let own = csrf(&owner.get(&url));
+    let sent = owner.send_files(&url, &[("csrf", &own)], &[("takeout.zip", pictures)]);
+    assert_eq!(sent.status, 303);
+    let shown = text_of(&owner.get(&url));
+    assert!(shown.contains("Nothing in the export can be imported"), "{shown}");
 }
 
 #[test]

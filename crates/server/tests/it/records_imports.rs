@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
 use stile_testkit::client::McpClient as _;
+use stile_testkit::zip::{Member, Zip};
 
 use crate::provider_kit::Desk;
 use crate::records_kit::Kit;
@@ -44,6 +45,58 @@ fn two_commands_import_a_mailbox_and_a_chat_export_and_a_sentence_is_found_in_ea
         "text",
         "a%20fleece%20over%20the%20espalier"
     ));
+}
+
+/// Mail, a calendar and a picture, as Google Takeout packs them.
+pub fn takeout() -> Vec<u8> {
+    let mail = "From 1@xxx Mon Jan 05 10:00:00 +0000 2026\nMessage-ID: <a@x.org>\n\
+                Date: Mon, 5 Jan 2026 10:00:00 +0000\nSubject: ferns\n\nmoss\n";
+    let calendar = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:u1\r\nDTSTART:20260105T100000Z\r\n\
+                    SUMMARY:Dentist\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
+    Zip::default()
+        .with(&Member::deflated("Takeout/Mail/All mail.mbox", mail.as_bytes()))
+        .with(&Member::deflated("Takeout/Kalender/Privat.ics", calendar.as_bytes()))
+        .with(&Member::stored("Takeout/Fotos/a.jpg", b"x"))
+        .finish()
+}
+
+/// The exit code of a command, and what it says on standard error.
+fn refused(kit: &Kit, arguments: &[&str]) -> (i32, String) {
+    let ran = kit.run(arguments);
+    (ran.status.code().unwrap(), String::from_utf8(ran.stderr).unwrap())
+}
+
+#[test]
+fn each_part_of_an_export_is_imported_into_a_stream_and_the_rest_is_said() {
+    let kit = Kit::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("takeout-1-001.zip");
+    std::fs::write(&path, takeout()).unwrap();
+    let path = path.to_str().unwrap();
+    let import = ["import", path, "--connection", "google"];
+    let shown = kit.said(&[&import[..], &["--preview"]].concat());
+    assert!(
+        shown.contains("\"summary\":\"Dentist\"") && shown.contains("\"body\":\"moss"),
+        "{shown}"
+    );
+    assert!(shown.contains("nothing was stored"), "{shown}");
+    let both = "events: added 1, changed 0, unchanged 0, bad 0\n\
+                mail: added 1, changed 0, unchanged 0, bad 0";
+    assert_eq!(kit.said(&import), both);
+    let one = kit.said(&[&import[..], &["--stream", "mail"]].concat());
+    assert_eq!(one, "mail: added 0, changed 0, unchanged 1, bad 0");
+    for (more, says) in [
+        (["--stream", "nothing"], "it has events, mail"),
+        (["--key", "id"], "cannot be used with an export of Google Takeout"),
+    ] {
+        let (code, said) = refused(&kit, &[&import[..], &more].concat());
+        assert!(code == 2 && said.contains(says), "{said}");
+    }
+    let pictures = Zip::default().with(&Member::stored("Takeout/Fotos/a.jpg", b"x")).finish();
+    std::fs::write(path, pictures).unwrap();
+    let (code, said) = refused(&kit, &import);
+    assert!(code == 1 && said.contains("left out: Takeout/Fotos"), "{said}");
+    assert!(said.contains("nothing in an export of Google Takeout is of a kind"), "{said}");
 }
 
 #[test]

@@ -116,7 +116,8 @@ impl Place {
 }
 
 /// Sends a request to an `http` address on a connection of its own.
-pub fn fetch(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+pub fn fetch(method: &str, url: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Reply {
+    let body = body.as_ref();
     let rest = url.strip_prefix("http://").unwrap();
     let (host, target) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let target = if target.is_empty() { "/" } else { target };
@@ -128,7 +129,7 @@ pub fn fetch(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> R
     // The name stays in the head.
     let address = host.replace("localhost", "127.0.0.1").parse().unwrap();
     let mut client = Http::new(address, "");
-    client.send(format!("{head}{body}").as_bytes()).unwrap()
+    client.send(&[head.as_bytes(), body].concat()).unwrap()
 }
 
 /// Encodes a form or a query.
@@ -218,27 +219,31 @@ impl Browser {
     }
 
     /// Sends a form with several files.
-    pub fn send_files(
+    pub fn send_files<C: AsRef<[u8]>>(
         &mut self,
         url: &str,
         fields: &[(&str, &str)],
-        files: &[(&str, &str)],
+        files: &[(&str, C)],
     ) -> Reply {
         const BOUNDARY: &str = "----of-a-test-7f3a";
-        let mut body = String::new();
+        let mut body = Vec::new();
         for (field, value) in fields {
-            body.push_str(&format!(
+            body.extend_from_slice(format!(
                 "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{field}\"\r\n\r\n{value}\r\n"
-            ));
+            ).as_bytes());
         }
         for (name, content) in files {
-            body.push_str(&format!(
-                "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"; \
-                 filename=\"{name}\"\r\nContent-Type: application/octet-stream\r\n\r\n\
-                 {content}\r\n"
-            ));
+            body.extend_from_slice(
+                format!(
+                    "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"; \
+                 filename=\"{name}\"\r\nContent-Type: application/octet-stream\r\n\r\n"
+                )
+                .as_bytes(),
+            );
+            body.extend_from_slice(content.as_ref());
+            body.extend_from_slice(b"\r\n");
         }
-        body.push_str(&format!("--{BOUNDARY}--\r\n"));
+        body.extend_from_slice(format!("--{BOUNDARY}--\r\n").as_bytes());
         let kind = format!("multipart/form-data; boundary={BOUNDARY}");
         let headers = [
             ("Cookie", self.cookie()),

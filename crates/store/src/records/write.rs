@@ -250,6 +250,64 @@ impl<'t> WriteBatch<'t> {
         is_same.map(|is_same| !is_same).map_err(|_| Problem::Corrupt)
     }
 
+    /// Returns those of some fields of a record that are stored in it and not in pieces. Empty if
+    /// there is no such record.
+    pub fn short_values(
+        &self,
+        target: &TargetStream,
+        key: &RecordKey,
+        names: &[&str],
+    ) -> Result<RecordFields, Problem> {
+        let Some((_, body)) = self.stored(target, key)? else { return Ok(RecordFields::new()) };
+        let mut found = RecordFields::new();
+        for entry in RecordBody::new(&body).entries() {
+            let entry = entry.map_err(|_| Problem::Corrupt)?;
+            if let Some(value) = entry.value.short().filter(|_| names.contains(&entry.name)) {
+                found.push((entry.name.to_owned(), value));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Changes fields of a record that are neither searched nor stored in pieces. Changes nothing
+    /// and returns `false` if there is no such record, if one of the fields is another kind of
+    /// field or absent, or if nothing differs.
+    pub fn change_short(
+        &mut self,
+        target: &TargetStream,
+        key: &RecordKey,
+        fields: &RecordFields,
+    ) -> Result<bool, Problem> {
+        let Some((record, old)) = self.stored(target, key)? else { return Ok(false) };
+        let mut writer = BodyWriter::default();
+        let (mut changed, mut cursor) = (0, RecordFields::new());
+        for entry in RecordBody::new(&old).entries() {
+            let entry = entry.map_err(|_| Problem::Corrupt)?;
+            let new = fields.iter().find(|(name, _)| name == entry.name);
+            let is_short = entry.slot.is_none() && entry.value.long().is_none();
+            let value = match new {
+                Some((_, value)) if is_short => StoredValue::from(value),
+                _ => entry.value,
+            };
+            changed += usize::from(new.is_some() && is_short);
+            if target.indexed.cursor_field.as_deref() == Some(entry.name)
+                && let Some(value) = value.short()
+            {
+                cursor.push((entry.name.to_owned(), value));
+            }
+            writer.push(&BodyField { value, ..entry });
+        }
+        let body = writer.finish();
+        if changed < fields.len() || body == old {
+            return Ok(false);
+        }
+        self.field_indexes.open(self.rows, target.id)?;
+        self.log_state(record, &old)?;
+        self.field_indexes.change(self.rows, target.id, record, &old, Some(&body))?;
+        self.update(target, record, &cursor, &body)?;
+        Ok(true)
+    }
+
     /// Removes a record. Returns whether it existed.
     pub fn delete(&mut self, target: &TargetStream, key: &str) -> Result<bool, Problem> {
         let Ok(key) = RecordKey::parse(key) else { return Ok(false) };

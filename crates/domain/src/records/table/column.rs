@@ -38,6 +38,8 @@ pub struct ColumnEvidence {
     cells: u64,
     /// Whether the stream declares numbers, and dates.
     is_declared: (bool, bool),
+    /// The currency of an earlier file of the stream.
+    known_currency: Option<&'static str>,
     numbers: Choice,
     /// Numbers that JSON would not spell so.
     spelled_numbers: u64,
@@ -196,6 +198,7 @@ impl DateCounts {
 impl ColumnEvidence {
     /// Looks at a cell.
     pub fn observe(&mut self, cell: &str) {
+        let padded = cell;
         let cell = cell.trim();
         if cell.is_empty() {
             return;
@@ -216,7 +219,8 @@ impl ColumnEvidence {
             self.negative += u64::from(json.starts_with('-'));
             self.fractions += u64::from(json.contains('.'));
             self.numbers.count(point.as_ref(), comma.as_ref());
-            self.spelled_numbers += u64::from(!written_number::is_plain(cell));
+            self.spelled_numbers +=
+                u64::from(padded.len() > cell.len() || !written_number::is_plain(cell));
             self.has_points |= cell.contains('.');
             self.has_sides |= written_number::has_side(cell);
             if let Some(currency) = written_number::currency(cell) {
@@ -254,11 +258,16 @@ impl ColumnEvidence {
         DateOrder::ALL.into_iter().any(|order| written_date::to_rfc3339(cell, order).is_some())
     }
 
-    /// Returns the currency that most numbers have, `None` for those without one, and how many
+    /// Returns the currency that the column is known to have or, if none is known, that most
+    /// numbers have, `None` for those without one, and how many
     /// numbers are of it. Beside a currency, numbers without one are of it.
     fn usual_currency(&self) -> (Option<&'static str>, u64) {
         let with: u64 = self.currencies.iter().map(|(_, count)| count).sum();
         let bare = self.numbers.total().saturating_sub(with);
+        if let Some(known) = self.known_currency {
+            let own = self.currencies.iter().find(|(name, _)| *name == known);
+            return (Some(known), own.map_or(0, |(_, count)| *count) + bare);
+        }
         match self.currencies.iter().max_by_key(|(_, count)| *count) {
             Some(&(currency, count)) if count >= bare => (Some(currency), count + bare),
             _ => (None, bare),
@@ -271,6 +280,12 @@ impl ColumnEvidence {
         self.is_declared.0 = true;
     }
 
+    /// Says which currency the column had in an earlier file of the stream. An amount in another
+    /// one must not be added to those.
+    pub fn know_currency(&mut self, currency: &'static str) {
+        self.known_currency = Some(currency);
+    }
+
     /// Says that the stream declares dates, which counts likewise.
     pub fn declare_dates(&mut self) {
         self.is_declared.1 = true;
@@ -279,7 +294,8 @@ impl ColumnEvidence {
     /// Returns whether most cells are numbers, of one currency or of none.
     pub fn is_number(&self) -> bool {
         let (_, count) = self.usual_currency();
-        self.is_most(count) || (self.is_declared.0 && count > 0)
+        let known = self.known_currency.map_or(count, |_| self.numbers.total());
+        self.is_most(count) || (self.is_declared.0 && known > 0)
     }
 
     /// Returns whether most cells are dates.

@@ -87,6 +87,11 @@ pub fn to_json(text: &str, mark: DecimalMark) -> Option<String> {
     })
 }
 
+/// Returns the currency that [`currency`] calls by this name.
+pub fn currency_named(name: &str) -> Option<&'static str> {
+    currency(&format!("1 {name}")).filter(|own| *own == name)
+}
+
 /// Returns the code of the currency beside a number, or its sign if that has no code.
 pub fn currency(text: &str) -> Option<&'static str> {
     const CODES: [(&str, &str); 8] = [

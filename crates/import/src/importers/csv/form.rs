@@ -5,9 +5,8 @@
 //! spelling of each column and the lines below the table. What the owner says counts before what is
 //! found. Each decision is a line for a person to read.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, BufRead, Read as _};
-use std::path::Path;
 
 use stile_domain::records::declaration::{Declaration, JsonType};
 use stile_domain::records::table::column::{
@@ -19,11 +18,11 @@ use stile_domain::records::table::written_number::{self, DecimalMark};
 use stile_domain::unseen::shown_ends;
 use stile_records::rows::MAX_ROW_BYTES;
 use stile_records::rows::line_source::LineSource;
-use stile_store::files;
 
 use super::options::{CsvOptions, HeaderRow};
 use super::records::{RecordEnd, RecordReader};
 use crate::charset::file_encoding::{Encoding, Transcoder};
+use crate::source::InputPath;
 
 /// How much decoded text is looked at for the delimiter and the header.
 const SAMPLE_BYTES: u64 = 1 << 20;
@@ -51,6 +50,8 @@ pub struct CsvForm {
     pub columns: Vec<ColumnReading>,
     /// How the numbers and dates of the table are spelled, where it shows.
     pub spelling: TableSpelling,
+    /// The currency of each column whose amounts have one, by its name.
+    pub currencies: BTreeMap<String, &'static str>,
     /// How many records repeat the header. They are left out.
     pub repeated_headers: u64,
     /// The columns of numbers, by name. A few of their cells may be something
@@ -117,6 +118,7 @@ impl CsvForm {
             header: HeaderRow::Present,
             columns: Vec::new(),
             spelling: TableSpelling::default(),
+            currencies: BTreeMap::new(),
             repeated_headers: 0,
             numbers: Vec::new(),
             dates: Vec::new(),
@@ -131,12 +133,12 @@ impl CsvForm {
     /// # Errors
     /// [`CsvFormError`].
     pub fn find(
-        path: &Path,
+        path: &InputPath,
         said: &CsvOptions,
         remembered: &CsvOptions,
         stream: Option<&Declaration>,
     ) -> Result<Self, CsvFormError> {
-        let open = || files::open(path).map(|file| file.reader);
+        let open = || path.open().map(|file| file.reader);
         Self::find_in(&open, said, remembered, stream)
     }
 
@@ -212,7 +214,7 @@ impl CsvForm {
             has_semicolons: delimiter == b';',
             lacks_names: header == HeaderRow::Absent,
         };
-        let table = form.read_columns(text()?, precedents, stream)?;
+        let table = form.read_columns(text()?, (precedents, &remembered.currencies), stream)?;
         form.explain(table, stream);
         Ok(form)
     }
@@ -221,7 +223,7 @@ impl CsvForm {
     fn read_columns(
         &mut self,
         reader: impl BufRead,
-        precedents: Precedents,
+        (precedents, currencies): (Precedents, &BTreeMap<String, &'static str>),
         stream: Option<&Declaration>,
     ) -> Result<ReadTable, CsvFormError> {
         let source = LineSource::new(reader);
@@ -266,6 +268,9 @@ impl CsvForm {
         }
         self.last_line = footers.last_row();
         for (name, evidence) in &mut columns {
+            if let Some(currency) = currencies.get(name) {
+                evidence.know_currency(currency);
+            }
             let Some(field) = stream.and_then(|stream| stream.field(name)) else { continue };
             let is_text = field.types.contains(JsonType::String);
             let is_number = [JsonType::Number, JsonType::Integer]
@@ -282,6 +287,11 @@ impl CsvForm {
             decide(&columns, precedents).map_err(CsvFormError::OpenDates)?;
         (self.columns, self.spelling) = (readings, spelling);
         for (at, (name, evidence)) in columns.iter().enumerate() {
+            if let Some(ColumnReading::Amount(AmountReading { currency: Some(currency), .. })) =
+                self.columns.get(at)
+            {
+                self.currencies.insert(name.clone(), currency);
+            }
             match self.columns.get(at) {
                 Some(ColumnReading::CompactDate) => self.dates.push(name.clone()),
                 _ if evidence.is_number() => self.numbers.push(name.clone()),
@@ -386,9 +396,9 @@ fn delimiter_name(delimiter: u8) -> String {
 }
 
 /// Gives each column a name of its own: a column without a name its number, and a second column of
-/// the same name the name with a number behind it.
+/// the same name the name with a number behind it. Space around a name is left out.
 pub(super) fn column_names<'c>(cells: impl Iterator<Item = &'c str>) -> Vec<String> {
-    let cells: Vec<&str> = cells.collect();
+    let cells: Vec<&str> = cells.map(str::trim).collect();
     let mut taken: HashSet<String> = cells.iter().map(|&name| name.to_owned()).collect();
     let mut seen = HashSet::new();
     let mut next: HashMap<&str, u32> = HashMap::new();
@@ -554,6 +564,9 @@ fn sample_records(sample: &[u8], first: u64, delimiter: u8) -> Vec<SampleRecord>
 /// belongs to the table, so that the rows are reported as what they are. Of several records without
 /// values the one directly above the values is the header.
 fn first_of_table(records: &[SampleRecord]) -> usize {
+    if let Some(header) = header_behind_narrower_lines(records) {
+        return header;
+    }
     let width = usual_width(records);
     let is_of_table =
         |record: &SampleRecord| record.cells.len() >= width && record.filled() * 5 >= width * 3;
@@ -563,11 +576,37 @@ fn first_of_table(records: &[SampleRecord]) -> usize {
     }
     let above = first.checked_sub(1).and_then(|above| records.get(above));
     let is_header = above.zip(records.get(first)).is_some_and(|(above, record)| {
-        above.cells.len() >= 2
+        above.filled() >= 2
             && above.cells.len() + 1 >= record.cells.len()
             && above.line + 1 == record.line
     });
     if is_header { first - 1 } else { first }
+}
+
+/// Returns the index of a header that is wider than all before it, with a date and a number below
+/// it. A statement of few bookings has fewer of them than of lines about the account, which have
+/// two or three cells.
+fn header_behind_narrower_lines(records: &[SampleRecord]) -> Option<usize> {
+    const LEAST: usize = 4;
+    let mut widest = 0;
+    let at = records.iter().position(|record| {
+        let width = record.cells.len();
+        let is_wider = width > widest;
+        widest = widest.max(width);
+        is_wider && width >= LEAST && record.filled() * 5 >= width * 3 && !has_values(record)
+    })?;
+    let width = records.get(at)?.cells.len();
+    let mut below = records.get(at + 1..)?.iter().filter(|record| record.filled() > 0);
+    let first = below.next()?;
+    let cells = || first.cells.iter().map(|cell| cell.trim());
+    let dates = cells().filter(|cell| ColumnEvidence::is_date_cell(cell)).count();
+    let of_width = |record: &&SampleRecord| record.cells.len().abs_diff(width) <= 1;
+    let rows = 1 + below.clone().filter(of_width).count();
+    let is_table = of_width(&first)
+        && (1..cells().filter(|cell| is_value(cell)).count()).contains(&dates)
+        && rows * 2 > below.count();
+    // Where most records are as wide, the other rules know more.
+    (is_table && at > 0 && usual_width(records) < width).then_some(at)
 }
 
 /// Returns the index of the record above the first one that has a value in each column of values,

@@ -1,11 +1,13 @@
 //! What the owner says about a CSV file, and what is remembered of it with the declaration of its
 //! stream.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::table::column::TableSpelling;
 use stile_domain::records::table::written_date::DateOrder;
-use stile_domain::records::table::written_number::DecimalMark;
+use stile_domain::records::table::written_number::{self, DecimalMark};
 
 use crate::charset::file_encoding::Encoding;
 
@@ -26,6 +28,8 @@ pub struct CsvOptions {
     pub header: Option<HeaderRow>,
     /// The character between two cells, an ASCII character.
     pub delimiter: Option<u8>,
+    /// The currency of each column whose amounts have one, by its name.
+    pub currencies: BTreeMap<String, &'static str>,
 }
 
 /// Whether a table begins with the names of its columns.
@@ -57,13 +61,25 @@ impl CsvOptions {
             delimiter: text("delimiter")
                 .filter(|text| text.len() == 1)
                 .and_then(|text| text.bytes().next()),
+            currencies: csv
+                .and_then(|csv| csv.get("currencies"))
+                .and_then(Json::as_object)
+                .into_iter()
+                .flatten()
+                .filter_map(|(column, name)| {
+                    Some((column.clone(), written_number::currency_named(name.as_str()?)?))
+                })
+                .collect(),
         }
     }
 
     /// Returns these options, with those of another where these say nothing.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
+        let mut currencies = other.currencies;
+        currencies.extend(self.currencies);
         Self {
+            currencies,
             spelling: TableSpelling {
                 decimal: self.spelling.decimal.or(other.spelling.decimal),
                 dates: self.spelling.dates.or(other.spelling.dates),
@@ -78,7 +94,7 @@ impl CsvOptions {
     /// Returns a declaration as JSON that remembers these options; `None` if it does already.
     pub fn remember_in(&self, declaration: &Declaration) -> Option<Json> {
         let mut csv = Map::new();
-        let Self { spelling, encoding, skipped_lines, header, delimiter } = self;
+        let Self { spelling, encoding, skipped_lines, header, delimiter, currencies } = self;
         let mut set = |name: &str, value: Option<Json>| {
             csv.extend(value.map(|value| (name.to_owned(), value)));
         };
@@ -87,6 +103,7 @@ impl CsvOptions {
         set("encoding", encoding.as_ref().map(|encoding| encoding.name().into()));
         set("skip", skipped_lines.map(Json::from));
         set("header", header.map(|header| (header == HeaderRow::Present).into()));
+        set("currencies", (!currencies.is_empty()).then(|| json!(currencies)));
         set("delimiter", delimiter.map(|delimiter| char::from(delimiter).to_string().into()));
         if csv.is_empty() || Self::remembered(declaration) == *self {
             return None;
@@ -123,6 +140,7 @@ mod tests {
             skipped_lines: Some(3),
             header: Some(HeaderRow::Absent),
             delimiter: Some(b'|'),
+            currencies: BTreeMap::from([("a".to_owned(), "EUR"), ("b".to_owned(), "kr")]),
         };
         let json = options.remember_in(&declaration).unwrap();
         assert_eq!(json["import"]["other"], 1);

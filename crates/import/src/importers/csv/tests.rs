@@ -101,7 +101,9 @@ fn written(cell: &str, delimiter: char, quoted: bool) -> String {
 proptest! {
     #[test]
     fn written_rows_are_read_back(
-        names in prop::collection::btree_set("[a-z\",;\n\té]{1,4}", 1..5),
+        names in prop::collection::btree_set(
+            "[a-z\",;é]([a-z\",;\n\té]{0,2}[a-z\",;é])?", 1..5,
+        ),
         rows in prop::collection::vec(
             prop::collection::vec(
                 prop_oneof![
@@ -130,10 +132,13 @@ proptest! {
         let text = (if mark { "\u{feff}" } else { "" }).to_owned() + &lines;
         let reader = BufReader::with_capacity(size, text.as_bytes());
         let decoded = decode_all(CsvDecoder::new(reader, &CsvForm::as_written(delimiter)));
-        let expected: Vec<RecordFields> = rows.iter().map(|row| {
+        let expected = rows.iter().map(|row| {
             let cells = names.iter().zip(row).filter(|(_, text)| !text.is_empty());
             cells.map(|(name, text)| (name.clone(), as_written(text))).collect()
-        }).collect();
+        });
+        // A row of empty cells says nothing.
+        let expected: Vec<RecordFields> =
+            expected.filter(|row: &RecordFields| !row.is_empty()).collect();
         let found: Vec<RecordFields> =
             decoded.into_iter().map(|decoded| decoded.row.unwrap().fields).collect();
         prop_assert_eq!(found, expected);

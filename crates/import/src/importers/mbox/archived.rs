@@ -14,7 +14,8 @@ use stile_store::files;
 use super::mailbox::{MAX_MESSAGE_BYTES, RawMessageError};
 use super::message_rows::{MailboxRows, is_beginning_of_mail, message_row};
 use super::threads::Threads;
-use crate::importer::{Contents, ImportRows, ImportTarget, LocatedRow, UnusableRow, file_bytes};
+use crate::importer::{Contents, ImportRows, ImportTarget, LocatedRow, UnusableRow};
+use crate::source::InputPath;
 
 /// Returns whether an archive has a mailbox or a message.
 pub(in crate::importers) fn has_mail(archive: &Archive) -> bool {
@@ -23,9 +24,7 @@ pub(in crate::importers) fn has_mail(archive: &Archive) -> bool {
 
 /// Returns whether a file is a zip file.
 pub(in crate::importers) fn is_zip(path: &Path) -> io::Result<bool> {
-    let mut beginning = [0; 2];
-    let mut file = files::open(path)?.reader;
-    Ok(io::Read::read_exact(&mut file, &mut beginning).is_ok() && &beginning == b"PK")
+    files::begins_as_zip(path)
 }
 
 /// What a file in an archive holds.
@@ -91,11 +90,16 @@ pub(in crate::importers) struct ArchivedMail {
 }
 
 impl ArchivedMail {
-    /// Opens an archive.
-    pub(in crate::importers) fn open(path: &Path, target: &ImportTarget) -> io::Result<Self> {
-        let archive = Arc::new(Archive::open(path)?);
-        let kinds: Vec<Option<MailKind>> =
-            archive.entries().iter().map(|entry| kind_of(&archive, entry)).collect();
+    /// Opens an archive, to read its mail or that of the files that the input names.
+    pub(in crate::importers) fn open(path: &InputPath, target: &ImportTarget) -> io::Result<Self> {
+        let files = path.all_files()?;
+        let archive = Arc::clone(&files.archive);
+        let mut kinds: Vec<Option<MailKind>> = vec![None; archive.entries().len()];
+        for (number, entry) in files.entries() {
+            if let Some(kind) = kinds.get_mut(number) {
+                *kind = kind_of(&archive, entry);
+            }
+        }
         if kinds.iter().all(Option::is_none) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -103,20 +107,23 @@ impl ArchivedMail {
                  `new` of a Maildir, or begins as a mailbox",
             ));
         }
-        let path_text = path.display().to_string();
+        let path_text = files.path.display().to_string();
         let located = |refused: &RefusedArchiveEntry| LocatedRow {
             file: format!("{path_text}/{}", refused.name).into(),
             line: 1,
             row: Err(UnusableRow::new(refused.error.code(), refused.error)),
         };
-        let is_wanted = |refused: &&RefusedArchiveEntry| kind_by_name(&refused.name).is_some();
+        // The refused files of a part are reported with those of the whole.
+        let is_whole = path.files().is_none();
+        let is_wanted =
+            |refused: &&RefusedArchiveEntry| is_whole && kind_by_name(&refused.name).is_some();
         let refused: Vec<LocatedRow> =
             archive.refused().iter().filter(is_wanted).map(located).collect();
         let mail = archive.entries().iter().zip(&kinds).filter(|(_, kind)| kind.is_some());
         Ok(Self {
             total: mail.map(|(entry, _)| entry.bytes).sum(),
             kinds,
-            packed: file_bytes(path)?,
+            packed: path.bytes()?,
             archive,
             path: path_text,
             next: 0,

@@ -1,7 +1,8 @@
 //! Which conversation a message belongs to, by all messages that were read before it.
 //!
 //! Some programs name the message that is answered and none before it. So the conversation of the
-//! answered message is looked up, as far as that message came first.
+//! answered message is looked up, as far as that message came first. [`crate::conversations`] joins
+//! the others when all are stored.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -33,9 +34,7 @@ impl Threads {
             return;
         }
         let mut known = self.0.borrow_mut();
-        let answered = text("in_reply_to");
-        let found = [Some(thread), answered].into_iter().flatten().find_map(|it| known.get(it));
-        let root: Rc<str> = found.cloned().unwrap_or_else(|| thread.into());
+        let root: Rc<str> = known.get(thread).cloned().unwrap_or_else(|| thread.into());
         let is_new = *root != *thread && *root != *id;
         if known.len() < MOST_MESSAGES {
             known.insert(id.to_owned(), Rc::clone(&root));

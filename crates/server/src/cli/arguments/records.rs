@@ -2,6 +2,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgGroup, Command};
+use stile_import::collections::COLLECTIONS;
 use stile_import::importer::Importer;
 use stile_import::importers::IMPORTERS;
 
@@ -41,8 +42,12 @@ fn with_settings(command: Command, settings: Settings<'_>) -> Command {
 
 /// `stile import`, with the formats of these importers.
 fn import(importers: &[&'static Importer]) -> Command {
-    let descriptions: Vec<&str> = importers.iter().map(|importer| importer.description).collect();
-    let names = importers.iter().map(|importer| importer.name);
+    let descriptions = importers.iter().map(|importer| importer.description);
+    let names = COLLECTIONS.iter().map(|collection| collection.name);
+    let names = names.chain(importers.iter().map(|importer| importer.name));
+    let whole = COLLECTIONS.iter().map(|collection| collection.description);
+    let formats = whole.chain(descriptions).collect::<Vec<_>>().join(", ");
+    let streams = default_streams(importers);
     Command::new("import")
         .about("Stores the rows of files as records of a stream.")
         .arg(
@@ -50,17 +55,18 @@ fn import(importers: &[&'static Importer]) -> Command {
                 .value_name("FILE")
                 .required(true)
                 .num_args(1..)
-                .help(format!("{}, or what `stile export` wrote.", descriptions.join(", "))),
+                .help("Files or folders: an export of a service, a mailbox, a table, notes."),
         )
         .arg(
             one("connection", "NAME", "Where the rows come from, for example gmail-work.")
                 .required_if_eq_any(names.clone().map(|name| ("format", name)))
                 .required_unless_present("format"),
         )
-        .arg(one("stream", "NAME", "").help(format!(
-            "What the rows are, for example transactions. [default: {}]",
-            default_streams(importers)
-        )))
+        .arg(one(
+            "stream",
+            "NAME",
+            "What the rows are, for example transactions. [default: as the format has it, see below]",
+        ))
         .arg(many(
             "key",
             "FIELD",
@@ -91,14 +97,21 @@ fn import(importers: &[&'static Importer]) -> Command {
             "Keep the rejected rows in this new file, one line of JSON for each: file, line, code, reason, and the \
              row itself if rows are lines.",
         ).conflicts_with("syncing"))
-        .after_help(
+        .after_help(format!(
             "\
+FILE is {formats}, or what `stile export` wrote.
+
+Default streams: {streams}.
+
 A new stream is declared from the rows of the first file: its key, the field that orders it, what can be searched \
 and filtered. Standard error says what was chosen and why. Only `stile declare` changes the declaration. Running \
 the same import again changes nothing.
 
 Exports of ChatGPT and Slack are imported as you get them, as a zip file or as the folder in it. Files that messages \
 refer to are stored with them if the export has them.
+
+An export of Google Takeout or Notion has several kinds of data. Each gets a stream of its own (mail, events, \
+contacts, …), and --stream names the only one to import. Name all zip files of one export together.
 
 CSV is read as banks and spreadsheets write it: the delimiter, the encoding, the lines around the table, the decimal \
 mark and the order of dates are found by looking at the whole file. Standard error says what was found, --preview \
@@ -120,8 +133,9 @@ Examples:
   stile import mail.mbox --connection gmail-work
   stile import ~/Maildir --connection mail
   stile import chatgpt-export.zip --connection chatgpt
+  stile import takeout-*.zip --connection google
   stile import backup/ --format stile",
-        )
+        ))
 }
 
 /// Returns the flags that say how files are read.

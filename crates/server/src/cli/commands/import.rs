@@ -4,6 +4,7 @@
 //! its own connections and streams, so it is restored.
 
 mod interrupted;
+mod parts;
 mod rejected;
 mod report;
 mod sync;
@@ -14,9 +15,11 @@ use std::path::Path;
 use clap::ArgMatches;
 use stile_domain::records::identifiers::SourceName;
 use stile_import::attachment::TEXT_FIELD;
+use stile_import::attachment_text::TextReader;
 use stile_import::importer::{ImportTarget, Importer};
 use stile_import::importers::{self, IMPORTERS};
 use stile_import::input::ImportInput;
+use stile_import::reading::ReadingOptions;
 use stile_import::report::{BadRow, BadRowPolicy, ImportError, ImportReport, StoppedImport};
 use stile_import::run::{Import, ImportPreview};
 
@@ -57,9 +60,12 @@ pub(crate) fn run_with(
     if format == Some(EXPORT_FORMAT) {
         return restore(matches, environment, &files, bad_rows, output);
     }
+    let is_sync = matches.get_flag("sync") || matches.get_flag("watch");
+    if !is_sync && let Some(export) = owner_imports::divided(&files, format)? {
+        return parts::run(matches, environment, export, output);
+    }
     let inputs =
         files.iter().map(|file| input(importers, file, format)).collect::<Result<Vec<_>, _>>()?;
-    let is_sync = matches.get_flag("sync") || matches.get_flag("watch");
     // The folder of a sync, and one that the owner calls a folder of Markdown, may be empty.
     if !is_sync && format.is_none() {
         inputs.iter().try_for_each(refuse_folder_of_nothing)?;
@@ -71,43 +77,15 @@ pub(crate) fn run_with(
     if is_sync {
         return sync::run(matches, environment, &inputs, target, output);
     }
-    let key = flags::texts(matches, "key");
-    let reached = Reached::watch(bad_rows)?;
-    let Owner { services, caller, now } = owner::open(matches, environment)?;
-    let reader = owner_imports::text_reader()
-        .map_err(|error| Failure::Failed(format!("cannot find this program: {error}")))?;
-    let text_reader = Some(&reader);
-    let (services, caller) = (&services, &caller);
-    let rejected = flags::text(matches, "rejected").map(RejectedRows::create).transpose()?;
-    let keep = rejected.as_ref().map(|rejected| |bad: &BadRow| rejected.add(bad));
-    let on_rejected = keep.as_ref().map(|keep| keep as &dyn Fn(&BadRow));
-    let target = &target;
-    let reading = &import_reading::options(matches)?;
-    let import = Import {
-        services,
-        caller,
-        target,
-        key: &key,
-        reading,
-        bad_rows,
-        now,
-        text_reader,
-        on_rejected,
-    };
-    let mut line = Progress::new();
+    let command = ImportCommand::open(matches, environment)?;
     if matches.get_flag("preview") {
-        let preview =
-            import.preview(&inputs, PREVIEW_ROWS, &mut |progress| line.show(step(progress)));
-        line.clear();
-        return print_preview(target, preview, output);
+        command.preview(&target, &inputs, output)?;
+        writeln!(output, "{NOTHING_STORED}")?;
+        return Ok(());
     }
-    let imported = import.run(&inputs, &mut |progress| {
-        reached.note(progress);
-        line.show(step(progress));
-    });
-    line.clear();
-    let kept = rejected.map(RejectedRows::finish);
-    let report = print_report(imported, output)?;
+    let imported = command.import(&target, &inputs);
+    let kept = command.rejected.map(RejectedRows::finish);
+    let report = print_report(imported, "", output)?;
     kept.transpose()?;
     let ImportReport { added, changed, unchanged, bad_rows, .. } = report;
     if added + changed + unchanged + bad_rows == 0
@@ -119,9 +97,87 @@ pub(crate) fn run_with(
             path.escape_debug()
         )));
     }
-    print_declared(target, &report)?;
-    print_misfits(target, &report)?;
+    print_declared(&target, &report)?;
+    print_misfits(&target, &report)?;
     some_rejected(report.bad_rows)
+}
+
+const NOTHING_STORED: &str =
+    "nothing was stored or declared: import without --preview to store all rows";
+
+/// What all imports of one command have in common.
+struct ImportCommand {
+    owner: Owner,
+    reader: TextReader,
+    key: Vec<String>,
+    reading: ReadingOptions,
+    bad_rows: BadRowPolicy,
+    rejected: Option<RejectedRows>,
+    reached: Reached,
+}
+
+impl ImportCommand {
+    fn open(matches: &ArgMatches, environment: Environment<'_>) -> Result<Self, Failure> {
+        let bad_rows = match matches.get_flag("strict") {
+            true => BadRowPolicy::StoreNothing,
+            false => BadRowPolicy::Skip,
+        };
+        let reached = Reached::watch(bad_rows)?;
+        let owner = owner::open(matches, environment)?;
+        let reader = owner_imports::text_reader()
+            .map_err(|error| Failure::Failed(format!("cannot find this program: {error}")))?;
+        let rejected = flags::text(matches, "rejected").map(RejectedRows::create).transpose()?;
+        let (key, reading) = (flags::texts(matches, "key"), import_reading::options(matches)?);
+        Ok(Self { owner, reader, key, reading, bad_rows, rejected, reached })
+    }
+
+    /// Imports files into one stream.
+    fn import(
+        &self,
+        target: &ImportTarget,
+        inputs: &[ImportInput],
+    ) -> Result<ImportReport, Box<StoppedImport>> {
+        let keep = self.rejected.as_ref().map(|rejected| |bad: &BadRow| rejected.add(bad));
+        let on_rejected = keep.as_ref().map(|keep| keep as &dyn Fn(&BadRow));
+        let import = Import { on_rejected, ..self.of(target) };
+        let mut line = Progress::new();
+        let imported = import.run(inputs, &mut |progress| {
+            self.reached.note(progress);
+            line.show(step(progress));
+        });
+        line.clear();
+        imported
+    }
+
+    /// Prints what an import of files into one stream would store.
+    fn preview(
+        &self,
+        target: &ImportTarget,
+        inputs: &[ImportInput],
+        output: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        let mut line = Progress::new();
+        let preview = self.of(target).preview(inputs, PREVIEW_ROWS, &mut |progress| {
+            line.show(step(progress));
+        });
+        line.clear();
+        print_preview(target, preview, output)
+    }
+
+    fn of<'a>(&'a self, target: &'a ImportTarget) -> Import<'a> {
+        let Owner { services, caller, now } = &self.owner;
+        Import {
+            services,
+            caller,
+            target,
+            key: &self.key,
+            reading: &self.reading,
+            bad_rows: self.bad_rows,
+            now: *now,
+            text_reader: Some(&self.reader),
+            on_rejected: None,
+        }
+    }
 }
 
 /// Prints what an import would store.
@@ -143,7 +199,6 @@ fn print_preview(
     for row in rows {
         writeln!(output, "{row}")?;
     }
-    writeln!(output, "nothing was stored or declared: import without --preview to store all rows")?;
     Ok(())
 }
 
@@ -212,7 +267,7 @@ fn restore(
             &mut |progress| line.show(step(progress)),
         );
         line.clear();
-        bad += print_report(restored, output)?.bad_rows;
+        bad += print_report(restored, "", output)?.bad_rows;
     }
     some_rejected(bad)
 }
@@ -238,9 +293,10 @@ fn print_bad_rows(report: &ImportReport) -> Result<(), Failure> {
     words::unlisted_bad_rows(report).map_or(Ok(()), |more| Ok(terminal::print_to_stderr(&more)?))
 }
 
-/// Prints the counts to the output, and bad rows to standard error.
+/// Prints the counts to the output, behind what they are of, and bad rows to standard error.
 fn print_report(
     imported: Result<ImportReport, Box<StoppedImport>>,
+    of: &str,
     output: &mut dyn Write,
 ) -> Result<ImportReport, Failure> {
     let (report, error) = match imported {
@@ -274,9 +330,9 @@ fn print_report(
                 "{error}\nBefore that: {summary}. Run it again to go on from there."
             )));
         }
-        None => writeln!(output, "{summary}")?,
+        None => writeln!(output, "{of}{summary}")?,
     }
-    if added + changed == 0 && bad_rows == 0 {
+    if of.is_empty() && added + changed == 0 && bad_rows == 0 {
         let result = if unchanged > 0 { "nothing has changed" } else { "there are no rows" };
         writeln!(output, "{result}")?;
     }

@@ -40,6 +40,7 @@ pub(crate) fn options(matches: &ArgMatches) -> Result<ReadingOptions, Failure> {
             _ => HeaderRow::Present,
         }),
         delimiter: text("delimiter").map(delimiter).transpose()?,
+        ..CsvOptions::default()
     };
     let undeclared = match matches.get_flag("add_fields") {
         true => UndeclaredFields::Declare,

@@ -242,3 +242,46 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_statement_of_few_bookings_has_its_header_behind_the_lines_about_the_account() {
+    let german = "\"Kontonummer:\";\"DE12 / Girokonto\";\n\n\"Von:\";\"01.01.2026\";\n\
+        \"Bis:\";\"31.01.2026\";\n\"Kontostand vom 31.01.2026:\";\"1.234,56 EUR\";\n\n\
+        \"Buchungstag\";\"Wert\";\"Text\";\"Empfänger\";\"Zweck\";\"Betrag (EUR)\";\n\
+        \"05.01.2026\";\"05.01.2026\";\"Lastschrift\";\"Strom\";\"x\";\"-45,10\";\n";
+    let found = rows(german);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(
+        (&found[0]["Buchungstag"], &found[0]["Betrag (EUR)"]),
+        (&json!("2026-01-05"), &json!(-45.10))
+    );
+    let american = "Description,,Summary Amt.\nTotal credits,,\"2,500.00\"\nTotal debits,,\"-1.00\"\n\
+        Ending balance,,\"9.00\"\n\nDate,Description,Amount,Running Bal.\n\
+        01/15/2026,GROCER,\"-12.34\",\"987.66\"\n01/28/2026,PAY,\"2,500.00\",\"3,487.66\"\n";
+    let found = rows(american);
+    assert_eq!((found.len(), &found[1]["Amount"]), (2, &json!(2500.00)), "{found:?}");
+    // Rows with a cell too many are no other table.
+    let ragged = "date,payee,amount\n2026-01-05,a,1.50\n2026-01-05,a,2\n\
+        2026-01-06,b,c,2.50\n2026-01-07,d,e,3.50\n";
+    assert_eq!(form(ragged.as_bytes(), &CsvOptions::default()).unwrap().first_line, 1);
+    // A line of delimiters says nothing, wherever it stands.
+    let venmo = "Statement,,,,\nActivity,,,,\n,ID,Datetime,Note,Amount (total)\n,,,,\n\
+        ,3001,2026-01-05T10:00:00,pizza,- $12.34\n,3002,2026-01-28T10:00:00,rent,\"+ $2,500.00\"\n";
+    let found = rows(venmo);
+    assert_eq!(
+        (found.len(), &found[0]["Amount (total)"], &found[1]["Amount (total)"]),
+        (2, &json!(-12.34), &json!(2500.00)),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn space_around_names_and_numbers_is_left_out() {
+    let found = rows(
+        "Date     ,Narration  ,Debit Amount\n 05/01/26 ,UPI ,      12.34 \n 28/01/26 ,x,0.50\n",
+    );
+    assert_eq!(
+        found[0],
+        json!({ "Date": "2026-01-05", "Narration": "UPI ", "Debit Amount": 12.34 })
+    );
+}

@@ -1,0 +1,127 @@
+//! Notion's export as Markdown and CSV: the pages, and each database as a table.
+//!
+//! Names of files end in 32 hexadecimal digits, the identifier of a page or a database. A large
+//! export is a zip file with zip files in it (`…-Part-1.zip`). A database is a CSV file, and again
+//! with the rows that its view hides (`…_all.csv`), which is the one that is imported; its rows are
+//! pages, too.
+//!
+//! *Source*: Notion's help page "Export your content"; the rest as exports of 2023 to 2026 are.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use stile_store::archive::{Archive, ArchiveEntry};
+
+use super::{Collection, Division, all_of};
+use crate::importers::notion_pages::{identified, stem_and_extension};
+use crate::importers::{csv, notion_pages};
+use crate::source::{ArchivedFiles, InputPath};
+
+/// An export of Notion.
+pub static COLLECTION: Collection = Collection {
+    name: "notion",
+    description: "an export of Notion (Markdown and CSV)",
+    recognises,
+    divide,
+    advice: "The pictures and files of an export are not stored with its pages",
+};
+
+/// The stream of the pages.
+const PAGES: &str = "pages";
+
+fn is_part(entry: &ArchiveEntry) -> bool {
+    let (stem, extension) = stem_and_extension(&entry.name);
+    let named = |text: &str| {
+        let number = text.rsplit_once("Part-").map(|(_, number)| number);
+        number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    extension.eq_ignore_ascii_case("zip") && named(stem)
+}
+
+/// Returns whether most Markdown and CSV files of an archive have an identifier of Notion, or all
+/// files are parts of an export.
+fn recognises(_: &Path, archive: &Archive) -> bool {
+    let entries = archive.entries();
+    if !entries.is_empty() && entries.iter().all(is_part) {
+        return true;
+    }
+    let texts = entries.iter().filter(|entry| {
+        let (_, extension) = stem_and_extension(&entry.name);
+        ["md", "csv"].iter().any(|own| own.eq_ignore_ascii_case(extension))
+    });
+    let (with, all) = texts.fold((0_usize, 0_usize), |(with, all), entry| {
+        (with + usize::from(identified(&entry.name).is_some()), all + 1)
+    });
+    with * 2 > all
+}
+
+fn divide(archives: &[ArchivedFiles], division: &mut Division) {
+    let mut all = Vec::new();
+    for files in archives {
+        for (_, entry) in files.entries().filter(|(_, entry)| is_part(entry)) {
+            match files.archive.nested(entry) {
+                Ok(inner) => all.push(all_of(Arc::new(inner), &files.path.join(&entry.name))),
+                Err(error) => division.skip(entry, &error.to_string()),
+            }
+        }
+        all.push(files.clone());
+    }
+    // The tables first: their names are the streams that people look for.
+    for files in &all {
+        for (number, entry) in files.entries() {
+            let (stem, extension) = stem_and_extension(&entry.name);
+            if !extension.eq_ignore_ascii_case("csv") {
+                continue;
+            }
+            let whole = format!("{stem}_all.csv");
+            if !stem.ends_with("_all") && files.entries().any(|(_, it)| it.name == whole) {
+                division.skip(entry, "its rows are in the file that ends in `_all.csv`");
+                continue;
+            }
+            let stream = stream_of(&entry.name, division);
+            let place = InputPath::archived(&files.archive, &files.path, number);
+            division.add(&stream, &csv::IMPORTER, place);
+        }
+    }
+    for files in &all {
+        let mut pages = Vec::new();
+        for (number, entry) in files.entries() {
+            match stem_and_extension(&entry.name).1.to_ascii_lowercase().as_str() {
+                "md" => pages.push(number),
+                "csv" => {}
+                _ if is_part(entry) => {}
+                "html" => division.skip(entry, "HTML: export as Markdown and CSV instead"),
+                _ => division.skip(entry, "a file of a page, which is not stored"),
+            }
+        }
+        if !pages.is_empty() {
+            let place = InputPath::several(&files.archive, &files.path, pages);
+            division.add(PAGES, &notion_pages::IMPORTER, place);
+        }
+    }
+}
+
+/// Returns a name for the stream of a database that no other one has: `reading-list` for
+/// `Reading List 0123….csv`.
+fn stream_of(name: &str, division: &Division) -> String {
+    let title = identified(name).map_or_else(
+        || stem_and_extension(name).0.rsplit('/').next().unwrap_or_default().to_owned(),
+        |(title, _)| title,
+    );
+    let words = title.split(|next: char| !next.is_ascii_alphanumeric());
+    let words: Vec<String> =
+        words.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect();
+    let mut stream = words.join("-");
+    stream.truncate(60);
+    if stream.is_empty() {
+        "database".clone_into(&mut stream);
+    }
+    let is_free = |name: &str| name != PAGES && !division.is_taken(name);
+    if is_free(&stream) {
+        return stream;
+    }
+    (2..=usize::MAX)
+        .map(|number| format!("{stream}-{number}"))
+        .find(|name| is_free(name))
+        .unwrap_or(stream)
+}

@@ -1,0 +1,242 @@
+//! Tests of whole exports, made of what the services write.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use stile_domain::records::identifiers::SourceName;
+use stile_testkit::zip::{Member, Zip};
+
+use super::*;
+use crate::importer::ImportTarget;
+use crate::report::BadRowPolicy;
+use crate::rig::{Rig, counts, rig};
+
+const MAIL: &str = "From a@example.org Thu Jan  1 00:00:00 2026\nMessage-ID: <a@example.org>\n\
+    Date: Sat, 7 Mar 2026 10:15:00 +0100\nSubject: ferns\n\nmoss\n\n";
+const EVENT: &str = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:e1\r\nDTSTART:20260105T101500Z\r\n\
+    SUMMARY:Walk\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
+const CARD: &str = "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Ann\r\nUID:c1\r\nEND:VCARD\r\n";
+const BOOKMARKS: &str = "<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<DL><p>\n\
+    <DT><A HREF=\"https://a.example/\" ADD_DATE=\"1767600000\">A</A>\n</DL><p>\n";
+const HISTORY: &str = r#"{"Browser History": [{"page_transition": "LINK", "title": "A",
+    "url": "https://a.example/", "time_usec": 1767607872123456}]}"#;
+const NOTE: &str = r#"{"color": "DEFAULT", "isTrashed": false, "isPinned": false,
+    "isArchived": false, "textContent": "moss", "title": "N", "createdTimestampUsec":
+    1767600000000000}"#;
+const WATCHED: &str = r#"[{"header": "YouTube", "title": "Watched X", "time":
+    "2026-01-05T10:11:12Z", "products": ["YouTube"]}]"#;
+const POINTS: &str = r#"{"locations": [{"latitudeE7": 1, "longitudeE7": 2,
+    "timestamp": "2026-01-05T10:11:12Z"}]}"#;
+const TASKS: &str = r#"{"kind": "tasks#taskLists", "items": [{"kind": "tasks#tasks", "id": "l1",
+    "title": "Home", "items": [{"id": "t1", "title": "Water", "updated":
+    "2026-01-05T10:11:12Z", "status": "needsAction"}]}]}"#;
+
+fn zip(files: &[(&str, &str)]) -> Vec<u8> {
+    let empty = Zip::default();
+    let member =
+        |zip: Zip, (name, text): &(&str, &str)| zip.with(&Member::deflated(name, text.as_bytes()));
+    files.iter().fold(empty, member).finish()
+}
+
+/// How many rows of each stream were added, changed, unchanged and bad.
+type Stored = BTreeMap<String, (u64, u64, u64, u64)>;
+
+/// Imports each part. Returns what was stored, and what was left out.
+fn import(rig: &Rig, paths: &[PathBuf]) -> (Stored, Vec<String>) {
+    let DividedExport { parts, skipped, .. } = divide(paths, None).unwrap().unwrap();
+    let name = |name: &str| SourceName::parse(name).unwrap();
+    let mut stored = BTreeMap::new();
+    for ExportPart { stream, inputs } in parts {
+        let target = ImportTarget { connection: name("c"), stream: name(&stream) };
+        let report = rig.import_into(&target, &inputs, BadRowPolicy::Skip).unwrap();
+        assert!(report.bad.is_empty(), "{:?}", report.bad);
+        assert!(stored.insert(stream, counts(&report)).is_none());
+    }
+    (stored, skipped.iter().map(SkippedFiles::described).collect())
+}
+
+fn streams(of: &Stored) -> Vec<(&str, u64)> {
+    of.iter().map(|(stream, (added, ..))| (stream.as_str(), *added)).collect()
+}
+
+const FIRST: &[(&str, &str)] = &[
+    ("Takeout/archive_browser.html", "<html>"),
+    ("Takeout/E-Mail/Alle Nachrichten.mbox", MAIL),
+    ("Takeout/Kalender/Privat.ics", EVENT),
+    ("Takeout/Kontakte/Alle/Alle.vcf", CARD),
+    ("Takeout/Kontakte/Meine/Meine.vcf", CARD),
+    ("Takeout/Chrome/Lesezeichen.html", BOOKMARKS),
+    ("Takeout/Chrome/Verlauf.json", HISTORY),
+    ("Takeout/Chrome/Einstellungen.json", "{\"a\": 1}"),
+    ("Takeout/Notizen/N.json", NOTE),
+    ("Takeout/Notizen/N.html", "<html>"),
+    ("Takeout/Drive/own.ics", EVENT),
+];
+const SECOND: &[(&str, &str)] = &[
+    ("Takeout/YouTube/Verlauf/Wiedergabeverlauf.json", WATCHED),
+    ("Takeout/Standortverlauf/Records.json", POINTS),
+    ("Takeout/Tasks/Tasks.json", TASKS),
+    ("Takeout/Google Fotos/2026/a.jpg", "x"),
+    ("Takeout/Google Fotos/2026/b.jpg", "x"),
+    ("Takeout/Google Fotos/2026/b.jpg.json", "{\"title\": \"b\", \"photoTakenTime\": {}}"),
+];
+
+#[test]
+fn each_part_of_takeout_goes_to_its_importer_and_the_rest_is_listed() {
+    let rig = rig();
+    let first = rig.write("takeout-1-001.zip", zip(FIRST));
+    let second = rig.write("takeout-1-002.zip", zip(SECOND));
+    let (stored, skipped) = import(&rig, &[first.clone(), second]);
+    assert_eq!(
+        streams(&stored),
+        [
+            ("activity", 1),
+            ("bookmarks", 1),
+            ("contacts", 1),
+            ("events", 1),
+            ("history", 1),
+            ("locations", 1),
+            ("mail", 1),
+            ("notes", 1),
+            ("tasks", 1)
+        ]
+    );
+    assert_eq!(stored["contacts"], (1, 0, 1, 0), "the same card in two groups");
+    insta::assert_snapshot!(skipped.join("\n"));
+    // The folder has the same records as the zip file.
+    for (name, text) in FIRST {
+        rig.write(&format!("unpacked/{name}"), text);
+    }
+    for folder in ["unpacked", "unpacked/Takeout"] {
+        let (again, _) = import(&rig, &[rig.folder.path().join(folder)]);
+        assert_eq!(again.len(), 6, "{again:?}");
+        for (stream, (added, changed, unchanged, bad)) in again {
+            assert_eq!((added, changed, bad), (0, 0, 0), "{stream}");
+            assert!(unchanged > 0);
+        }
+    }
+    let export = divide(std::slice::from_ref(&first), None).unwrap().unwrap();
+    assert_eq!(export.unnamed, ["takeout-1-002.zip"]);
+    let other = rig.write("other.zip", zip(&[("a/b.csv", "a,b")]));
+    let error = divide(&[first.clone(), other.clone()], None).unwrap_err();
+    assert!(error.to_string().contains("`other.zip` is not a part of"), "{error}");
+    assert!(divide(&[other], None).unwrap().is_none());
+    assert!(divide(&[first], Some("mbox")).unwrap().is_none());
+}
+
+#[test]
+fn an_export_without_anything_to_import_has_no_parts() {
+    let rig = rig();
+    let path = rig.write("takeout.zip", zip(&[("Takeout/Fotos/a.jpg", "x")]));
+    let export = divide(&[path], None).unwrap().unwrap();
+    assert!(export.parts.is_empty());
+    assert_eq!(export.skipped.len(), 1);
+}
+
+const PAGE: &str = "Garden 0123456789abcdef0123456789abcde0.md";
+const ROW: &str = "# Fern\n\nStatus: Done\nCreated: January 5, 2026 10:11 AM\n\nWater it.\n";
+
+fn notion() -> Vec<(&'static str, &'static str)> {
+    vec![
+        (PAGE, "# Garden\n\nMoss.\n"),
+        (
+            "Garden 0123456789abcdef0123456789abcde0/Herons 0123456789abcdef0123456789abcde1.md",
+            "# Herons\n\nGrey.\n",
+        ),
+        ("Garden/Ponds 0123456789abcdef0123456789abcde2.md", "# Ponds\n"),
+        ("Garden/Plants 0123456789abcdef0123456789abcde3.csv", "Name,Status\nFern,Done\n"),
+        (
+            "Garden/Plants 0123456789abcdef0123456789abcde3_all.csv",
+            "Name,Status,Height\nFern,Done,1.5\nMoss,Open,0.1\n",
+        ),
+        ("Garden/Plants/Fern 0123456789abcdef0123456789abcde4.md", ROW),
+        ("Garden/Ponds/pond.png", "x"),
+    ]
+}
+
+#[test]
+fn pages_and_databases_of_notion_become_records() {
+    let rig = rig();
+    let path = rig.write("export.zip", zip(&notion()));
+    let (stored, skipped) = import(&rig, &[path]);
+    assert_eq!(streams(&stored), [("pages", 4), ("plants", 2)]);
+    insta::assert_snapshot!(skipped.join("\n"));
+    let page = |digit: u8| {
+        let key = format!("0123456789abcdef0123456789abcde{digit}");
+        rig.get(stile_records::operations::Operation::GetRecord, "pages", &key, &[])["data"].clone()
+    };
+    assert_eq!(
+        (&page(1)["title"], &page(1)["path"], &page(1)["parent_id"]),
+        (&"Herons".into(), &"Garden".into(), &"0123456789abcdef0123456789abcde0".into())
+    );
+    assert_eq!(page(1)["parent_ref"]["record_id"], "0123456789abcdef0123456789abcde0");
+    assert_eq!(page(2)["parent_id"], page(1)["parent_id"], "a folder without an identifier");
+    let fern = page(4);
+    assert_eq!(
+        (&fern["database"], &fern["path"], &fern["created"], &fern["text"]),
+        (&"Plants".into(), &"Garden / Plants".into(), &"2026-01-05T10:11:00Z".into(), &ROW.into())
+    );
+}
+
+#[test]
+fn parts_of_notion_within_a_zip_file_are_opened() {
+    let rig = rig();
+    let files = notion();
+    let (one, two) = files.split_at(3);
+    let outer = Zip::default()
+        .with(&Member::deflated("ExportBlock-0123-Part-1.zip", &zip(one)))
+        .with(&Member::stored("ExportBlock-0123-Part-2.zip", &zip(two)));
+    let path = rig.write("Export-0123.zip", outer.finish());
+    let (stored, _) = import(&rig, &[path]);
+    assert_eq!(streams(&stored), [("pages", 4), ("plants", 2)]);
+    let torn = Zip::default().with(&Member::stored("ExportBlock-0123-Part-1.zip", b"PK\x03\x04x"));
+    let path = rig.write("torn.zip", torn.finish());
+    let export = divide(&[path], None).unwrap().unwrap();
+    let said = export.skipped[0].described();
+    assert!(export.parts.is_empty() && said.contains("not a whole zip file"), "{said}");
+}
+
+#[test]
+fn a_folder_of_other_notes_is_no_export() {
+    let rig = rig();
+    rig.write("vault/a.md", "x");
+    rig.write("vault/b 0123456789abcdef0123456789abcde0.md", "x");
+    assert!(divide(&[rig.folder.path().join("vault")], None).unwrap().is_none());
+    let forced = divide(&[rig.folder.path().join("vault")], Some("notion")).unwrap().unwrap();
+    assert_eq!(forced.parts.len(), 1);
+}
+
+#[test]
+fn a_zip_file_of_statements_and_calendars_is_read_file_by_file() {
+    let rig = rig();
+    let camt = "<?xml version=\"1.0\"?><Document \
+        xmlns=\"urn:iso:std:iso:20022:tech:xsd:camt.053.001.08\"><BkToCstmrStmt><Stmt><Acct><Id>\
+        <IBAN>DE1</IBAN></Id></Acct><Ntry><Amt Ccy=\"EUR\">4.20</Amt><CdtDbtInd>DBIT</CdtDbtInd>\
+        <Sts><Cd>BOOK</Cd></Sts><BookgDt><Dt>2026-01-05</Dt></BookgDt><AcctSvcrRef>r1</AcctSvcrRef>\
+        </Ntry></Stmt></BkToCstmrStmt></Document>";
+    let health = "<?xml version=\"1.0\"?><HealthData><Record type=\"HKStepCount\" unit=\"count\" \
+        startDate=\"2026-01-05 10:00:00 +0100\" endDate=\"2026-01-05 10:10:00 +0100\" \
+        value=\"12\"/></HealthData>";
+    let files = [
+        ("2026-01.xml", camt),
+        ("a.ics", EVENT),
+        ("apple_health_export/export.xml", health),
+        ("umsatz.csv", "a,b\n1,2\n"),
+        ("x.bin", "\u{1}"),
+    ];
+    let path = rig.write("camt.zip", zip(&files));
+    let (stored, skipped) = import(&rig, &[path]);
+    assert_eq!(streams(&stored), [("events", 1), ("health", 1), ("transactions", 1)]);
+    insta::assert_snapshot!(skipped.join("\n"));
+    // A single file is no conversation, and a folder of them is not asked for.
+    let gpx = "<gpx><wpt lat=\"1\" lon=\"2\"></wpt></gpx>";
+    let path = rig.write("one.zip", zip(&[("track.gpx", gpx)]));
+    assert_eq!(streams(&import(&rig, &[path]).0), [("places", 1)]);
+    for other in [&[("xl/workbook.xml", "<workbook>")][..], &[("a.csv", "a,b\n")], &[("a.md", "x")]]
+    {
+        let path = rig.write("other.zip", zip(other));
+        assert!(divide(&[path], None).unwrap().is_none(), "{other:?}");
+    }
+    rig.write("folder/a.ics", EVENT);
+    assert!(divide(&[rig.folder.path().join("folder")], None).unwrap().is_none());
+}

@@ -1,0 +1,107 @@
+//! `stile import` of an export that holds several kinds of data: each part into a stream of its
+//! own.
+
+use std::io::Write;
+
+use clap::ArgMatches;
+use stile_domain::records::identifiers::SourceName;
+use stile_import::collections::{DividedExport, ExportPart};
+use stile_import::importer::ImportTarget;
+
+use super::rejected::RejectedRows;
+use super::report::{print_declared, print_misfits};
+use super::{ImportCommand, NOTHING_STORED, print_report, some_rejected};
+use crate::cli::failure::Failure;
+use crate::cli::flags;
+use crate::cli::terminal;
+use crate::config::Environment;
+
+/// Imports the parts of an export, one after the other. A part that fails does not keep the others
+/// from being imported, unless nothing is to be stored then.
+pub(super) fn run(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    export: DividedExport,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    let connection = flags::name(matches, "connection")?;
+    for flag in ["key", "rows"] {
+        if !flags::texts(matches, flag).is_empty() {
+            return Err(Failure::Usage(format!(
+                "--{flag} cannot be used with {}: it is for the rows of one stream",
+                export.collection.description
+            )));
+        }
+    }
+    let DividedExport { collection, parts, skipped, unnamed } = export;
+    for next in &unnamed {
+        terminal::print_to_stderr(&format!(
+            "{next} looks like a further part of the export, and was not named: name all parts \
+             together, or import it next"
+        ))?;
+    }
+    for files in &skipped {
+        terminal::print_to_stderr(&files.described())?;
+    }
+    if !skipped.is_empty() {
+        terminal::print_to_stderr(collection.advice)?;
+    }
+    if parts.is_empty() {
+        return Err(Failure::Failed(format!(
+            "nothing in {} is of a kind that Stile imports. Nothing was stored",
+            collection.description
+        )));
+    }
+    let parts = chosen(parts, flags::text(matches, "stream"))?;
+    let command = ImportCommand::open(matches, environment)?;
+    let (mut bad, mut failed) = (0, Vec::new());
+    for ExportPart { stream, inputs } in parts {
+        let name = SourceName::parse(&stream).map_err(|bad| Failure::Failed(bad.to_string()))?;
+        let target = ImportTarget { connection: connection.clone(), stream: name };
+        if matches.get_flag("preview") {
+            writeln!(output, "{stream}:")?;
+            match command.preview(&target, &inputs, output) {
+                Err(Failure::Failed(why)) => failed.push(format!("{stream}: {why}")),
+                shown => shown?,
+            }
+            continue;
+        }
+        match print_report(command.import(&target, &inputs), &format!("{stream}: "), output) {
+            Ok(report) => {
+                print_declared(&target, &report)?;
+                print_misfits(&target, &report)?;
+                bad += report.bad_rows;
+            }
+            Err(Failure::Failed(why)) if !matches.get_flag("strict") => {
+                failed.push(format!("{stream}: {why}"));
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    if matches.get_flag("preview") {
+        writeln!(output, "{NOTHING_STORED}")?;
+    }
+    command.rejected.map(RejectedRows::finish).transpose()?;
+    if !failed.is_empty() {
+        return Err(Failure::Failed(failed.join("\n")));
+    }
+    some_rejected(bad)
+}
+
+/// Returns the part that `--stream` names, or all. The only part of an export may get any name.
+fn chosen(mut parts: Vec<ExportPart>, stream: Option<&str>) -> Result<Vec<ExportPart>, Failure> {
+    let Some(wanted) = stream else { return Ok(parts) };
+    if let [only] = parts.as_mut_slice() {
+        wanted.clone_into(&mut only.stream);
+        return Ok(parts);
+    }
+    let names: Vec<String> = parts.iter().map(|part| part.stream.clone()).collect();
+    parts.retain(|part| part.stream == wanted);
+    if parts.is_empty() {
+        return Err(Failure::Usage(format!(
+            "the export has no part `{wanted}`: it has {}. Leave --stream out to import them all",
+            names.join(", ")
+        )));
+    }
+    Ok(parts)
+}
