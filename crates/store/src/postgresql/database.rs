@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use super::connection::{MAX_WAIT, PgConnection};
 use super::error::{DatabaseError, PgError};
 use super::pool::{Borrowed, Pool, PoolUse};
+use super::roles::{self, DatabaseRole};
 use super::schema;
 use super::settings::Settings;
 use super::turns::Turns;
@@ -39,10 +40,15 @@ struct Shared {
 }
 
 /// Begins a read: one moment, and nothing is written. The time limit is in milliseconds; 0 is none.
+///
+/// A prepared statement is planned once, for any tenant: which partition it reads, PostgreSQL finds
+/// when it runs. By itself it would plan each statement anew, since it takes a plan for all partitions
+/// to be dearer than one for a single partition, and planning takes longer than most statements.
 fn begin_read(milliseconds: u128) -> String {
     format!(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
          SET LOCAL search_path = stile, pg_catalog; \
+         SET LOCAL plan_cache_mode = force_generic_plan; \
          SET LOCAL statement_timeout = {milliseconds}; \
          SET LOCAL idle_in_transaction_session_timeout = 300000; "
     )
@@ -52,6 +58,7 @@ fn begin_read(milliseconds: u128) -> String {
 const BEGIN_WRITE: &str = "\
     BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
     SET LOCAL search_path = stile, pg_catalog; \
+    SET LOCAL plan_cache_mode = force_generic_plan; \
     SET LOCAL lock_timeout = 10000; \
     SET LOCAL statement_timeout = 60000; \
     SET LOCAL idle_in_transaction_session_timeout = 300000; \
@@ -60,25 +67,20 @@ const BEGIN_WRITE: &str = "\
 
 impl Database {
     /// Connects to the database at an address such as `postgres://stile@db.example/stile`. Creates
-    /// the tables, or migrates them to this version, if needed. Logs a warning if the user of the
-    /// address skips row-level security.
+    /// the tables, or migrates them to this version, if needed and if the role of the address may.
+    /// Logs a warning if that role skips row-level security.
     ///
     /// # Errors [`DatabaseError`] if the database cannot be reached, or its tables are another
     /// program's or a newer version's.
     pub fn open(address: &str) -> Result<Self, DatabaseError> {
         let settings = Arc::new(Settings::parse(address)?);
         let connection = PgConnection::open(&settings)?;
-        match schema::migrate(&connection)? {
-            schema::Migration::Done => {}
-            schema::Migration::Foreign => return Err(DatabaseError::Foreign),
-            schema::Migration::Newer => return Err(DatabaseError::Newer),
-        }
-        if schema::skips_row_security(&connection)? {
-            tracing::warn!(
-                "the user of the database is a superuser or has BYPASSRLS, so PostgreSQL does not \
-                 check that each person's records stay apart; connect as a user that has neither \
-                 and owns the schema `stile`"
-            );
+        schema::migrate(&connection)?.done()?;
+        let role = roles::role_of(&connection)?;
+        if role == DatabaseRole::SkipsRowSecurity
+            && let Some(caution) = role.caution()
+        {
+            tracing::warn!("{caution}");
         }
         let writers = Pool::new(settings.clone(), MAX_WRITERS);
         writers.add(connection);
@@ -125,18 +127,6 @@ impl Database {
     pub(super) fn begin_write_with(&self, statement: &str) -> Result<Borrowed<'_>, PgError> {
         let begin = format!("{BEGIN_WRITE}{}{statement}", schema::announcement());
         self.shared.writers.begin(&begin, &ReadLimit::none())
-    }
-
-    /// Runs statements without values in one transaction, which keeps all or nothing.
-    pub(super) fn run(&self, statements: &str) -> Result<(), PgError> {
-        let connection = self.begin_write()?;
-        match connection.batch(statements) {
-            Ok(()) => connection.commit(),
-            Err(error) => {
-                connection.end("ROLLBACK");
-                Err(error)
-            }
-        }
     }
 
     /// Returns what the pools of connections have at this moment.

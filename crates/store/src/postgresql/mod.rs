@@ -20,6 +20,7 @@ mod outage;
 mod params;
 mod people;
 mod pool;
+mod roles;
 mod schema;
 mod seals;
 mod settings;
@@ -27,7 +28,7 @@ mod tenant;
 mod tenant_connection;
 mod tenant_sql;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 #[cfg(test)]
 mod tls_tests;
 mod turns;
@@ -41,6 +42,7 @@ pub(crate) use outage::report as report_outage;
 pub(crate) use params::params;
 pub use people::{KnownPerson, TableRoom};
 pub use pool::PoolUse;
+pub use roles::DatabaseRole;
 pub use tenant::{PersonName, Tenant};
 pub(crate) use tenant_connection::TenantConnection;
 pub(crate) use tenant_sql::{TenantSql, tenant_sql};
