@@ -149,6 +149,105 @@ fn a_page_on_postgresql_takes_as_many_statements_for_25_records_as_for_5() {
     }
 }
 
+/// The statements of a list on rows: without the one that begins and the one that ends the
+/// transaction.
+const MOST_OF_LIST: usize = 3;
+
+#[test]
+fn a_page_of_a_list_on_postgresql_takes_three_statements() {
+    let test = "a_page_of_a_list_on_postgresql_takes_three_statements";
+    let Some(store) = store(test) else { return };
+    let count = |operation: Operation, stream: &str, pairs: &[(&str, &str)]| {
+        // The first request may connect.
+        store.send(operation, stream, pairs);
+        let before = store.database.logged_statements();
+        let returned = store.send(operation, stream, pairs);
+        assert!(returned > 0, "{operation:?} {pairs:?}");
+        let all = store.database.logged_statements() - before;
+        (all - 2, store.database.last_statements(all))
+    };
+    let lists: [(Operation, &str, &[(&str, &str)], usize); 8] = [
+        (Operation::ListStreams, "", &[], 2),
+        (Operation::ListRecords, "s", &[("limit", "1")], MOST_OF_LIST),
+        (Operation::ListRecords, "s", &[("limit", "25")], MOST_OF_LIST),
+        (Operation::ListRecords, "s", &[("limit", "100"), ("fields", "at,title")], 2),
+        // The texts of each 25 records more are read when these are written.
+        (Operation::ListRecords, "s", &[("limit", "100"), ("order", "asc")], MOST_OF_LIST + 3),
+        (
+            Operation::ListRecords,
+            "s",
+            &[("limit", "25"), ("fields", "title,long"), ("preview_chars", "100")],
+            MOST_OF_LIST,
+        ),
+        // The end of a text that may be encoded bytes says how many bytes there are.
+        (
+            Operation::ListRecords,
+            "s",
+            &[("limit", "25"), ("preview_chars", "1000")],
+            MOST_OF_LIST + 1,
+        ),
+        (
+            Operation::ListRecords,
+            "s",
+            &[("limit", "100"), ("preview_chars", "100"), ("preview_bytes", "4000")],
+            MOST_OF_LIST + 1 + 6,
+        ),
+    ];
+    for (operation, stream, pairs, most) in lists {
+        let (statements, told) = count(operation, stream, pairs);
+        assert!(statements <= most, "{operation:?} {pairs:?}: {statements}\n{told}");
+    }
+}
+
+#[test]
+fn a_list_of_streams_on_postgresql_counts_no_records() {
+    let test = "a_list_of_streams_on_postgresql_counts_no_records";
+    let Some(store) = store_with(test, TestDatabase::log_plans) else { return };
+    add(&store, (0..3000).map(|at| format!("other {at}")), 20);
+    let counts = || {
+        let request = OperationRequest {
+            operation: Operation::ListStreams.declaration(),
+            stream: String::new(),
+            key: String::new(),
+            pairs: Vec::new(),
+        };
+        let body = request.send_at(&store.services, &owner(), Instant(1)).unwrap();
+        let json: Json = serde_json::from_str(&body).unwrap();
+        let row = &json["data"][0];
+        (row["record_count"].as_u64().unwrap(), row["last_updated"].to_string())
+    };
+    let counted = || {
+        let text = "SELECT count(*), max(emitted) FROM stile.records";
+        let row = store.database.run(text).trim().to_owned();
+        let (count, latest) = row.split_once('|').unwrap();
+        let latest = Instant(latest.parse().unwrap()).to_rfc3339();
+        (count.parse::<u64>().unwrap(), json!(latest).to_string())
+    };
+    assert_eq!(counts(), counted());
+    let delete = |from: usize, to: usize| {
+        let (connection, stream) =
+            (SourceName::parse("c").unwrap(), SourceName::parse("s").unwrap());
+        let owner = owner().gate().owner().unwrap();
+        let deleted = store.services.records.write_at(&owner, Instant(3), |batch| {
+            let target = batch.target(&connection, &stream)?.unwrap();
+            (from..to).try_for_each(|at| batch.delete(&target, &format!("other {at}")).map(drop))
+        });
+        deleted.unwrap();
+    };
+    for (from, to) in [(0, 10), (10, 2999), (2999, 3000)] {
+        delete(from, to);
+        assert_eq!(counts(), counted(), "after {from} to {to}");
+    }
+    // Of the plans, those of the list read at most a row of a stream.
+    let plans = store.database.logged_plans();
+    let of_list: Vec<&String> =
+        plans.iter().filter(|plan| plan.contains("FROM stream_counts")).collect();
+    assert_eq!(of_list.len(), 4);
+    for plan in of_list {
+        assert!(plan.contains("Limit") && plan.contains("using records_"), "{plan}");
+    }
+}
+
 #[test]
 fn storing_a_thousand_records_on_postgresql_takes_a_few_statements() {
     let test = "storing_a_thousand_records_on_postgresql_takes_a_few_statements";

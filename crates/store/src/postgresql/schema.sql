@@ -52,6 +52,14 @@ CREATE TABLE streams (
     UNIQUE (tenant, name, connection),
     FOREIGN KEY (tenant, connection) REFERENCES connections (tenant, id)
 );
+-- How many records streams have.
+CREATE TABLE stream_counts (
+    tenant bigint NOT NULL,
+    stream bigint NOT NULL,
+    records bigint NOT NULL,
+    PRIMARY KEY (tenant, stream),
+    FOREIGN KEY (tenant, stream) REFERENCES streams (tenant, id) ON DELETE CASCADE
+);
 CREATE TABLE records (
     tenant bigint NOT NULL,
     id bigint NOT NULL,
@@ -69,6 +77,8 @@ CREATE UNIQUE INDEX records_by_key ON records (tenant, stream, key);
 -- Those with a condition serve only queries that have the same condition.
 CREATE INDEX records_by_order ON records (tenant, stream, ord, key) WHERE ord IS NOT NULL;
 CREATE INDEX records_without_order ON records (tenant, stream, key) WHERE ord IS NULL;
+CREATE INDEX records_by_ingest ON records (tenant, stream, emitted)
+    WHERE emitted > -9000000000000000000;
 CREATE INDEX records_by_time ON records (tenant, stream, happened) WHERE happened IS NOT NULL;
 CREATE TABLE pieces (
     tenant bigint NOT NULL,
@@ -224,6 +234,37 @@ BEGIN
     END LOOP;
 END
 $$;
+-- Counts the records of streams, so that no list of streams does.
+CREATE FUNCTION count_records() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO stile.stream_counts AS known (tenant, stream, records)
+            SELECT tenant, stream, count(*) FROM added GROUP BY tenant, stream
+            ON CONFLICT (tenant, stream) DO UPDATE SET records = known.records + excluded.records;
+    ELSIF TG_OP = 'DELETE' THEN
+        UPDATE stile.stream_counts AS known SET records = known.records - gone.records
+            FROM (SELECT tenant, stream, count(*) AS records FROM removed
+                  GROUP BY tenant, stream) AS gone
+            WHERE known.tenant = gone.tenant AND known.stream = gone.stream;
+    ELSE
+        -- Most updates leave records in their streams.
+        INSERT INTO stile.stream_counts AS known (tenant, stream, records)
+            SELECT tenant, stream, sum(sign) FROM (
+                SELECT tenant, stream, 1 AS sign FROM added
+                UNION ALL SELECT tenant, stream, -1 FROM removed) AS moved
+            GROUP BY tenant, stream HAVING sum(sign) <> 0
+            ON CONFLICT (tenant, stream) DO UPDATE SET records = known.records + excluded.records;
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER count_added AFTER INSERT ON records REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION count_records();
+CREATE TRIGGER count_removed AFTER DELETE ON records REFERENCING OLD TABLE AS removed
+    FOR EACH STATEMENT EXECUTE FUNCTION count_records();
+CREATE TRIGGER count_moved AFTER UPDATE ON records
+    REFERENCING OLD TABLE AS removed NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION count_records();
 -- Refuses records from servers that began under an older schema and still run. Each write of records
 -- or changes updates `history`. A later schema that older servers must not write to replaces the
 -- function with one that asks for its number.

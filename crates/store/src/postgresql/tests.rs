@@ -13,10 +13,10 @@ use crate::read_limit::ReadLimit;
 const ISSUER: &str = "https://issuer.example";
 
 /// The tables with a column `tenant`.
-const TABLES: [&str; 17] = [
+const TABLES: [&str; 18] = [
     "history", "connections", "streams", "records", "pieces", "tags", "text_words", "word_blocks",
     "grants", "blobs", "blob_pieces", "blob_uses", "changes", "field_indexes", "field_runs",
-    "field_values", "person_copies",
+    "field_values", "person_copies", "stream_counts",
 ];
 
 /// The tables that are partitioned.
