@@ -19,6 +19,9 @@ use crate::clock::{unix_seconds, wall_clock};
 const KIND: &str = "server";
 /// How often a server says that it is there.
 const EVERY: Duration = Duration::from_secs(5);
+/// How much longer the longest time between two rounds is than the shortest, so that servers that
+/// started together do not all clean up together.
+const JITTER: Duration = Duration::from_millis(1020);
 /// How long a server counts after it said so, in seconds.
 const COUNTS_SECONDS: i64 = 15;
 /// How long a probe, or a server that stops, waits for the database.
@@ -106,7 +109,7 @@ impl Fleet {
             if let Ok(Err(error)) = round.await {
                 error.log("this server could not say that it is there");
             }
-            tokio::time::sleep(EVERY).await;
+            tokio::time::sleep(EVERY - JITTER / 2 + jitter()).await;
         }
     }
 
@@ -158,6 +161,12 @@ impl Fleet {
             _ => Err("the database does not answer".to_owned()),
         }
     }
+}
+
+/// Returns a random time, at most [`JITTER`].
+fn jitter() -> Duration {
+    let [byte, ..] = uuid::Uuid::new_v4().into_bytes();
+    JITTER * u32::from(byte) / u32::from(u8::MAX)
 }
 
 #[cfg(test)]

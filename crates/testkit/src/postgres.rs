@@ -25,6 +25,8 @@ use crate::upstream::tls::Pair;
 /// The user that owns all databases and that programs connect as. It may make no further databases
 /// or users, and row-level security holds for it.
 const USER: &str = "stile";
+/// The name of a role that owns nothing, for servers that have a role of their own.
+pub const SERVERS_ROLE: &str = "Stile's servers";
 /// The user that may do everything, for whom row-level security does not hold.
 const SUPERUSER: &str = "postgres";
 
@@ -138,7 +140,9 @@ impl PostgresServer {
     }
 
     fn make_user(&self) {
-        let statement = format!("CREATE ROLE {USER} LOGIN PASSWORD '{PASSWORD}'");
+        let statement = format!(
+            "CREATE ROLE {USER} LOGIN PASSWORD '{PASSWORD}'; CREATE ROLE \"{SERVERS_ROLE}\" LOGIN"
+        );
         run(self.client("psql").args(["-q", "-X", "-d", "postgres", "-c", &statement]));
     }
 
@@ -212,6 +216,11 @@ impl TestDatabase {
         self.address_for(USER)
     }
 
+    /// The address of the database, for [`SERVERS_ROLE`].
+    pub fn servers_address(&self) -> String {
+        self.address_for(&SERVERS_ROLE.replace('\'', "%27").replace(' ', "%20"))
+    }
+
     /// The address of the database, for a user who skips row-level security.
     pub fn superuser_address(&self) -> String {
         self.address_for(SUPERUSER)
@@ -260,6 +269,40 @@ impl TestDatabase {
     /// Logs each statement of connections that begin from now on.
     pub fn log_statements(&self) {
         self.run(&format!("ALTER DATABASE {} SET log_statement = 'all'", self.name));
+    }
+
+    /// Logs the plan of each statement of connections that begin from now on.
+    pub fn log_plans(&self) {
+        let name = &self.name;
+        self.run(&format!(
+            "ALTER DATABASE {name} SET session_preload_libraries = 'auto_explain'; \
+             ALTER DATABASE {name} SET auto_explain.log_min_duration = 0"
+        ));
+    }
+
+    /// Returns the logged plans, each with its statement. [`TestDatabase::log_plans`] begins it.
+    pub fn logged_plans(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.server.folder.path().join("log")).unwrap();
+        let mut plans: Vec<String> = Vec::new();
+        let mut is_own = false;
+        for line in log.lines() {
+            match line.strip_prefix('\t') {
+                Some(more) if is_own => {
+                    if let Some(plan) = plans.last_mut() {
+                        plan.push_str(more);
+                        plan.push('\n');
+                    }
+                }
+                Some(_) => {}
+                None => {
+                    let own = line.strip_prefix(&*self.name);
+                    is_own = own.is_some_and(|own| own.starts_with(":LOG:  duration: "));
+                    is_own &= line.ends_with("plan:");
+                    plans.extend(is_own.then(String::new));
+                }
+            }
+        }
+        plans
     }
 
     /// Returns how many statements of this database the server has logged.

@@ -24,7 +24,7 @@ use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
 use crate::parameters::{Parameter, ParameterType, Parameters};
 use crate::passed_over;
 use crate::recurrences::Recurrences;
-use crate::related::{self, RecordSelection};
+use crate::related::{self, RecordSelection, RelatedRecords};
 use crate::request_target::RequestTarget;
 use crate::response_meta::{add_warnings, response_meta};
 use crate::response_sink::ResponseSink;
@@ -32,6 +32,10 @@ use crate::shared_parameters::{
     CONNECTION, CONNECTION_ALIAS, CURSOR, CURSORS, EXPAND, EXPAND_LIMIT, FIELDS, FILTER, LIMIT,
     MAX_CURSOR_BYTES, OR, PREVIEW, PREVIEW_BYTES, VIEW,
 };
+
+/// The records whose bodies and long texts are read at once: a page has more, and its texts may be
+/// more than are read ahead.
+const READ_AT_ONCE: usize = 25;
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     about: "Records, ordered by the stream's cursor field, then connection, then key.",
@@ -120,12 +124,20 @@ fn list_records(
     let next_cursor = page.rows.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
     let count = requested_count(context, &sources, &conditions, parameters)?;
     let mut related = selection.find_related(context, &sources, &page.rows)?;
-    selection.read_page(context, &sources, (&page.rows, &related), &limits)?;
+    let read_ahead = |rows: &[RecordRow], related: &RelatedRecords| {
+        selection.read_page(context, &sources, (rows, related), &limits)
+    };
+    let (first, _) = page.rows.split_at(page.rows.len().min(READ_AT_ONCE));
+    read_ahead(first, &related)?;
     write_list_start(target, next_cursor.as_deref(), out);
     out.write("\"data\":[");
     for (index, row) in page.rows.iter().enumerate() {
         if index > 0 {
             out.write(",");
+            if index.is_multiple_of(READ_AT_ONCE) {
+                let next = page.rows.iter().skip(index).take(READ_AT_ONCE).cloned();
+                read_ahead(&next.collect::<Vec<_>>(), &related)?;
+            }
         }
         selection.write_record(context, &sources, row, &limits, (&mut related, &mut *out))?;
         if let Some(dates) = recurrences.of(row.source, &row.key) {

@@ -31,11 +31,10 @@ fn list_streams(
 ) -> Result<(), Problem> {
     let requested = requested_connection(parameters)?;
     let mut rows = Vec::new();
-    for source in context.view.sources()? {
-        if requested.is_some_and(|requested| source.connection().as_str() != requested) {
-            continue;
-        }
-        let (count, latest) = context.view.count(&source)?;
+    let mut sources = context.view.sources()?;
+    sources.retain(|source| requested.is_none_or(|name| source.connection().as_str() == name));
+    let counts = context.view.counts(&sources)?;
+    for (source, (count, latest)) in sources.iter().zip(counts) {
         rows.push(json!({
             "object": "stream",
             "name": source.stream(),

@@ -1,6 +1,8 @@
 //! A page takes a few statements of PostgreSQL, however many records it has, and so does a batch
 //! that stores records.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value as Json, json};
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::identifiers::{RecordKey, SourceName};
@@ -61,8 +63,13 @@ fn record(number: usize) -> RecordFields {
 
 /// Stores 120 records, each with long values and with a reference to another.
 fn store(test: &str) -> Option<Store> {
+    store_with(test, TestDatabase::log_statements)
+}
+
+/// Stores the same in a database that was prepared.
+fn store_with(test: &str, prepare: impl FnOnce(&TestDatabase)) -> Option<Store> {
     let database = PostgresServer::shared(test)?.database();
-    database.log_statements();
+    prepare(&database);
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(folder.path()).unwrap();
     let opened = Database::open(&database.address()).unwrap();
@@ -142,6 +149,105 @@ fn a_page_on_postgresql_takes_as_many_statements_for_25_records_as_for_5() {
     }
 }
 
+/// The statements of a list on rows: without the one that begins and the one that ends the
+/// transaction.
+const MOST_OF_LIST: usize = 3;
+
+#[test]
+fn a_page_of_a_list_on_postgresql_takes_three_statements() {
+    let test = "a_page_of_a_list_on_postgresql_takes_three_statements";
+    let Some(store) = store(test) else { return };
+    let count = |operation: Operation, stream: &str, pairs: &[(&str, &str)]| {
+        // The first request may connect.
+        store.send(operation, stream, pairs);
+        let before = store.database.logged_statements();
+        let returned = store.send(operation, stream, pairs);
+        assert!(returned > 0, "{operation:?} {pairs:?}");
+        let all = store.database.logged_statements() - before;
+        (all - 2, store.database.last_statements(all))
+    };
+    let lists: [(Operation, &str, &[(&str, &str)], usize); 8] = [
+        (Operation::ListStreams, "", &[], 2),
+        (Operation::ListRecords, "s", &[("limit", "1")], MOST_OF_LIST),
+        (Operation::ListRecords, "s", &[("limit", "25")], MOST_OF_LIST),
+        (Operation::ListRecords, "s", &[("limit", "100"), ("fields", "at,title")], 2),
+        // The texts of each 25 records more are read when these are written.
+        (Operation::ListRecords, "s", &[("limit", "100"), ("order", "asc")], MOST_OF_LIST + 3),
+        (
+            Operation::ListRecords,
+            "s",
+            &[("limit", "25"), ("fields", "title,long"), ("preview_chars", "100")],
+            MOST_OF_LIST,
+        ),
+        // The end of a text that may be encoded bytes says how many bytes there are.
+        (
+            Operation::ListRecords,
+            "s",
+            &[("limit", "25"), ("preview_chars", "1000")],
+            MOST_OF_LIST + 1,
+        ),
+        (
+            Operation::ListRecords,
+            "s",
+            &[("limit", "100"), ("preview_chars", "100"), ("preview_bytes", "4000")],
+            MOST_OF_LIST + 1 + 6,
+        ),
+    ];
+    for (operation, stream, pairs, most) in lists {
+        let (statements, told) = count(operation, stream, pairs);
+        assert!(statements <= most, "{operation:?} {pairs:?}: {statements}\n{told}");
+    }
+}
+
+#[test]
+fn a_list_of_streams_on_postgresql_counts_no_records() {
+    let test = "a_list_of_streams_on_postgresql_counts_no_records";
+    let Some(store) = store_with(test, TestDatabase::log_plans) else { return };
+    add(&store, (0..3000).map(|at| format!("other {at}")), 20);
+    let counts = || {
+        let request = OperationRequest {
+            operation: Operation::ListStreams.declaration(),
+            stream: String::new(),
+            key: String::new(),
+            pairs: Vec::new(),
+        };
+        let body = request.send_at(&store.services, &owner(), Instant(1)).unwrap();
+        let json: Json = serde_json::from_str(&body).unwrap();
+        let row = &json["data"][0];
+        (row["record_count"].as_u64().unwrap(), row["last_updated"].to_string())
+    };
+    let counted = || {
+        let text = "SELECT count(*), max(emitted) FROM stile.records";
+        let row = store.database.run(text).trim().to_owned();
+        let (count, latest) = row.split_once('|').unwrap();
+        let latest = Instant(latest.parse().unwrap()).to_rfc3339();
+        (count.parse::<u64>().unwrap(), json!(latest).to_string())
+    };
+    assert_eq!(counts(), counted());
+    let delete = |from: usize, to: usize| {
+        let (connection, stream) =
+            (SourceName::parse("c").unwrap(), SourceName::parse("s").unwrap());
+        let owner = owner().gate().owner().unwrap();
+        let deleted = store.services.records.write_at(&owner, Instant(3), |batch| {
+            let target = batch.target(&connection, &stream)?.unwrap();
+            (from..to).try_for_each(|at| batch.delete(&target, &format!("other {at}")).map(drop))
+        });
+        deleted.unwrap();
+    };
+    for (from, to) in [(0, 10), (10, 2999), (2999, 3000)] {
+        delete(from, to);
+        assert_eq!(counts(), counted(), "after {from} to {to}");
+    }
+    // Of the plans, those of the list read at most a row of a stream.
+    let plans = store.database.logged_plans();
+    let of_list: Vec<&String> =
+        plans.iter().filter(|plan| plan.contains("FROM stream_counts")).collect();
+    assert_eq!(of_list.len(), 4);
+    for plan in of_list {
+        assert!(plan.contains("Limit") && plan.contains("using records_"), "{plan}");
+    }
+}
+
 #[test]
 fn storing_a_thousand_records_on_postgresql_takes_a_few_statements() {
     let test = "storing_a_thousand_records_on_postgresql_takes_a_few_statements";
@@ -170,6 +276,91 @@ fn storing_a_thousand_records_on_postgresql_takes_a_few_statements() {
         let statements = keep(text);
         assert!(statements <= 40, "{kind}: {statements}");
     }
+}
+
+/// Returns why a plan is not one that finds the rows of one tenant by an index. `None` if it is.
+fn fault_of(plan: &str) -> Option<&'static str> {
+    const LARGE: [&str; 9] = [
+        "blob_pieces", "blob_uses", "blobs", "changes", "field_values", "pieces", "records",
+        "text_words", "word_blocks",
+    ];
+    let part_of = |name: &str| {
+        let (table, part) = name.rsplit_once('_')?;
+        LARGE.contains(&table).then(|| part.parse::<u8>().ok()).flatten()
+    };
+    let mut parts = BTreeSet::new();
+    for line in plan.lines().filter(|line| line.contains(" Scan") && line.contains(" on ")) {
+        let Some(table) = line.split_once(" on ").and_then(|(_, rest)| rest.split(' ').next())
+        else {
+            continue;
+        };
+        let part = part_of(table);
+        if part.is_some() && line.contains("Seq Scan") {
+            return Some("it reads a partition as a whole");
+        }
+        parts.extend(part);
+    }
+    (parts.len() > 1).then_some("it reads several partitions")
+}
+
+#[test]
+fn every_statement_on_a_large_table_finds_its_rows_by_an_index_of_one_partition() {
+    let test = "every_statement_on_a_large_table_finds_its_rows_by_an_index_of_one_partition";
+    let Some(store) = store_with(test, TestDatabase::log_plans) else { return };
+    add(&store, (0..300).map(|at| format!("common{} rare{at}", at % 3)), 20);
+    add(&store, (0..10).map(|at| format!("long {at}")), 90_000);
+    let pages: [&[(&str, &str)]; 6] = [
+        &[("preview_chars", "1000"), ("preview_bytes", "4000"), ("limit", "25")],
+        &[("order", "asc"), ("limit", "5"), ("count", "exact")],
+        &[("expand[]", "children"), ("expand[]", "parent"), ("limit", "5")],
+        &[("changes_since", "beginning"), ("limit", "5")],
+        &[("filter[title]", "long 3")],
+        &[("filter[parent]", "k3")],
+    ];
+    // A plan is made once, and stays when the tables have grown.
+    for pairs in pages.iter().cycle().take(2 * pages.len()) {
+        store.send(Operation::ListRecords, "s", pairs);
+    }
+    for query in ["word", "common1 rare4", "\"end of\"", "rare* common2", "lon* end", "-word long"]
+    {
+        for order in ["newest", "relevance"] {
+            store.send(Operation::Search, "", &[("q", query), ("order", order), ("limit", "5")]);
+        }
+    }
+    let (connection, stream) = (SourceName::parse("c").unwrap(), SourceName::parse("s").unwrap());
+    let changed =
+        store.services.records.write_at(&owner().gate().owner().unwrap(), Instant(3), |batch| {
+            let target = batch.target(&connection, &stream)?.unwrap();
+            (0..40).try_for_each(|at| batch.delete(&target, &format!("k{at}")).map(drop))?;
+            for number in 40..60 {
+                let key = RecordKey::parse(&format!("k{number}")).unwrap();
+                let (fields, emitted) = (&record(number + 1), Instant(3));
+                let incoming = IncomingRecord { key: &key, emitted, fields, streamed: Vec::new() };
+                batch.upsert(&target, incoming)?;
+            }
+            Ok(())
+        });
+    changed.unwrap();
+    let bad =
+        ["Seq Scan on records_03 r", "Index Scan using a on pieces_01 p\n Scan on pieces_02 p"];
+    assert!(bad.iter().all(|plan| fault_of(&format!("->  {plan}")).is_some()));
+    let plans = store.database.logged_plans();
+    let about = |name: &str| plans.iter().filter(|plan| plan.contains(name)).count();
+    for name in ["records", "pieces", "word_blocks", "text_words", "changes", "field_values"] {
+        assert!(about(&format!(" on {name}")) > 0, "{name}");
+    }
+    let faults: BTreeMap<&str, &String> = plans
+        .iter()
+        .filter_map(|plan| {
+            let statement = plan.lines().next().unwrap_or_default();
+            fault_of(plan).map(|_| (statement, plan))
+        })
+        .collect();
+    let told: Vec<String> = faults
+        .values()
+        .map(|plan| format!("{}\n{plan}", fault_of(plan).unwrap_or_default()))
+        .collect();
+    assert!(told.is_empty(), "{} statements\n{}", told.len(), told.join("\n"));
 }
 
 /// Stores records that are older than all others, with these titles, and texts of some characters.

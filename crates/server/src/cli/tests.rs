@@ -41,7 +41,7 @@ fn every_command_has_help() {
          client list, client show, client add, client end, owner, owner password, \
          owner passkeys, owner sessions, owner sign-out, owner remove-passkey, person, \
          person list, person show, person add, person export, person remove, database, \
-         database restored, config";
+         database prepare, database restored, config";
     for command in commands.split(", ") {
         insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use stile_testkit::client::{Http, Reply};
 use stile_testkit::issuer::Issuer;
 use stile_testkit::issuer::openid::CLIENT_ID;
-use stile_testkit::postgres::{PostgresServer, TestDatabase};
+use stile_testkit::postgres::{PostgresServer, SERVERS_ROLE, TestDatabase};
 use stile_testkit::process::{Rig, Server};
 
 use crate::sign_in_kit::{Browser, ScriptedClient, fetch, form_to, location, parameter, text_of};
@@ -24,6 +24,15 @@ struct Hosted {
     database: TestDatabase,
     server: Server,
     issuer: Option<Issuer>,
+}
+
+/// Makes the tables as their owner, for servers with a role of their own.
+fn prepare(rig: &Rig, database: &TestDatabase) {
+    let mut command = rig.command(&["database", "prepare", "--servers-role", SERVERS_ROLE]);
+    let done = command.env("STILE_DATABASE", database.address()).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(said.contains(&format!("`{SERVERS_ROLE}` reads and writes their rows")), "{said}");
 }
 
 impl Hosted {
@@ -43,6 +52,7 @@ impl Hosted {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("people")).unwrap();
         let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
+        prepare(&rig, &database);
         let mut command = rig.command(&["serve", "--listen", "127.0.0.1:0", "--spaces"]);
         command.arg(folder.path().join("people"));
         command.arg("--state").arg(folder.path().join("server"));
@@ -50,7 +60,7 @@ impl Hosted {
             command.args(["--jwks", &issuer.jwks_url(), "--issuer", &issuer.url()]);
             command.args(["--audience", AUDIENCE, "--sign-in-client", CLIENT_ID]);
         }
-        command.env("STILE_DATABASE", database.address());
+        command.env("STILE_DATABASE", database.servers_address());
         let server = Server::start(command);
         Some(Self { folder, database, server, issuer })
     }
@@ -64,10 +74,14 @@ impl Hosted {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
+        self.run_at(&self.database.servers_address(), arguments)
+    }
+
+    fn run_at(&self, address: &str, arguments: &[&str]) -> Output {
         let rig = Rig::below(self.folder.path(), env!("CARGO_BIN_EXE_stile"));
         let mut command = rig.command(arguments);
         command.arg("--state").arg(self.folder.path().join("desk"));
-        command.env("STILE_DATABASE", self.database.address());
+        command.env("STILE_DATABASE", address);
         if let Some(issuer) = &self.issuer {
             command.env("STILE_ISSUER", issuer.url());
         }
@@ -622,4 +636,30 @@ fn each_person_imports_on_the_page_into_records_of_their_own() {
         let page = text_of(&browser.get(&format!("{}/owner/health", hosted.url())));
         assert!(!page.contains("/owner/health/backup"), "{page}");
     }
+}
+
+#[test]
+fn a_server_needs_tables_that_its_role_may_use_and_doctor_says_if_the_role_may_do_more() {
+    let test =
+        "a_server_needs_tables_that_its_role_may_use_and_doctor_says_if_the_role_may_do_more";
+    let Some(hosted) = Hosted::start(test) else { return };
+    let said = |address: &str, arguments: &[&str]| {
+        let output = hosted.run_at(address, arguments);
+        let all = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(all).unwrap())
+    };
+    hosted.person("ann");
+    let (_, told) = said(&hosted.database.servers_address(), &["doctor"]);
+    assert!(told.contains("reads and writes rows, and changes no table"), "{told}");
+    let (_, told) = said(&hosted.database.address(), &["doctor"]);
+    assert!(told.contains("owns the tables") && told.contains("--servers-role"), "{told}");
+    let empty = PostgresServer::shared(test).unwrap().database();
+    for arguments in
+        [&["person", "list"][..], &["serve", "--listen", "127.0.0.1:0", "--spaces", "."]]
+    {
+        let (done, told) = said(&empty.servers_address(), arguments);
+        assert!(!done && told.contains("stile database prepare --servers-role"), "{told}");
+    }
+    let (done, told) = said(&empty.address(), &["database", "prepare", "--servers-role", "nobody"]);
+    assert!(!done && told.contains("`nobody`") && told.contains("make it"), "{told}");
 }

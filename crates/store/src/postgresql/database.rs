@@ -8,6 +8,7 @@ use super::error::{DatabaseError, PgError};
 use super::outage;
 use super::pool::{Borrowed, Doubts, Pool, PoolUse};
 use super::pooler;
+use super::roles::{self, DatabaseRole};
 use super::schema;
 use super::settings::Settings;
 use super::turns::Turns;
@@ -49,10 +50,15 @@ struct Shared {
 }
 
 /// Begins a read: one moment, and nothing is written. The time limit is in milliseconds; 0 is none.
+///
+/// A prepared statement is planned once, for any tenant: which partition it reads, PostgreSQL finds
+/// when it runs. By itself it would plan each statement anew, since it takes a plan for all partitions
+/// to be dearer than one for a single partition, and planning takes longer than most statements.
 fn begin_read(milliseconds: u128) -> String {
     format!(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
          SET LOCAL search_path = stile, pg_catalog; \
+         SET LOCAL plan_cache_mode = force_generic_plan; \
          SET LOCAL statement_timeout = {milliseconds}; \
          SET LOCAL idle_in_transaction_session_timeout = 300000; "
     )
@@ -63,6 +69,7 @@ fn begin_read(milliseconds: u128) -> String {
 const BEGIN_WRITE: &str = "\
     BEGIN ISOLATION LEVEL READ COMMITTED; \
     SET LOCAL search_path = stile, pg_catalog; \
+    SET LOCAL plan_cache_mode = force_generic_plan; \
     SET LOCAL lock_timeout = 10000; \
     SET LOCAL statement_timeout = 60000; \
     SET LOCAL idle_in_transaction_session_timeout = 300000; \
@@ -71,8 +78,8 @@ const BEGIN_WRITE: &str = "\
 
 impl Database {
     /// Connects to the database at an address such as `postgres://stile@db.example/stile`. Creates
-    /// the tables, or migrates them to this version, if needed. Logs a warning if the user of the
-    /// address skips row-level security.
+    /// the tables, or migrates them to this version, if needed and if the role of the address may.
+    /// Logs a warning if that role skips row-level security.
     ///
     /// From then on the wall clock of this process is the database's.
     ///
@@ -86,17 +93,12 @@ impl Database {
         let other = pooler::check(&settings, &connection)?;
         let condition = Known::default();
         condition.note(condition::look(&connection)?);
-        match schema::migrate(&connection)? {
-            schema::Migration::Done => {}
-            schema::Migration::Foreign => return Err(DatabaseError::Foreign),
-            schema::Migration::Newer => return Err(DatabaseError::Newer),
-        }
-        if schema::skips_row_security(&connection)? {
-            tracing::warn!(
-                "the user of the database is a superuser or has BYPASSRLS, so PostgreSQL does not \
-                 check that each person's records stay apart; connect as a user that has neither \
-                 and owns the schema `stile`"
-            );
+        schema::migrate(&connection)?.done()?;
+        let role = roles::role_of(&connection)?;
+        if role == DatabaseRole::SkipsRowSecurity
+            && let Some(caution) = role.caution()
+        {
+            tracing::warn!("{caution}");
         }
         let doubts = Arc::<Doubts>::default();
         let pool = |most| Pool::new(settings.clone(), doubts.clone(), most);
@@ -169,18 +171,6 @@ impl Database {
     pub(super) fn begin_write_with(&self, statement: &str) -> Result<Borrowed<'_>, PgError> {
         let begin = format!("{BEGIN_WRITE}{}{statement}", schema::announcement());
         self.shared.writers.begin(&begin, &ReadLimit::none())
-    }
-
-    /// Runs statements without values in one transaction, which keeps all or nothing.
-    pub(super) fn run(&self, statements: &str) -> Result<(), PgError> {
-        let connection = self.begin_write()?;
-        match connection.batch(statements) {
-            Ok(()) => connection.commit(),
-            Err(error) => {
-                connection.end("ROLLBACK");
-                Err(error)
-            }
-        }
     }
 
     /// Returns what the pools of connections have at this moment.

@@ -57,6 +57,21 @@ pub enum DatabaseError {
          itself in the address; nothing was changed"
     )]
     ForgetfulPooler,
+    /// The tables of this version are not there, and the role of the address may not make them.
+    #[error(
+        "the tables of this version are not in the database, or the role in its address may not \
+         use them, and it may not make them: run `stile database prepare --servers-role ROLE` with \
+         the address of the role that owns the database; nothing was changed"
+    )]
+    NotPrepared,
+    /// A role cannot be that of the servers.
+    #[error("the role `{role}` cannot be the one of the servers: {reason}")]
+    NoServersRole {
+        /// The role that was named.
+        role: String,
+        /// What is wrong with it, and what to do.
+        reason: &'static str,
+    },
     /// A newer version of Stile made the tables.
     #[error("a newer stile made the tables of the database; use that version")]
     Newer,

@@ -26,6 +26,7 @@ mod pool_tests;
 mod pooler;
 #[cfg(test)]
 mod pooler_tests;
+mod roles;
 mod schema;
 mod seals;
 mod settings;
@@ -33,7 +34,7 @@ mod tenant;
 mod tenant_connection;
 mod tenant_sql;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 #[cfg(test)]
 mod tls_tests;
 mod turns;
@@ -49,6 +50,7 @@ pub(crate) use outage::report as report_outage;
 pub(crate) use params::params;
 pub use people::{KnownPerson, TableRoom};
 pub use pool::PoolUse;
+pub use roles::DatabaseRole;
 pub use tenant::{PersonName, Tenant};
 pub(crate) use tenant_connection::TenantConnection;
 pub(crate) use tenant_sql::{TenantSql, tenant_sql};

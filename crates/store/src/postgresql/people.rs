@@ -192,7 +192,7 @@ fn references(connection: &PgConnection) -> Result<Vec<(String, String)>, PgErro
     let text = "SELECT quote_ident(f.relname), quote_ident(t.relname) FROM pg_constraint k \
                 JOIN pg_class f ON f.oid = k.conrelid JOIN pg_class t ON t.oid = k.confrelid \
                 JOIN pg_namespace n ON n.oid = f.relnamespace AND n.nspname = 'stile' \
-                WHERE k.contype = 'f'";
+                WHERE k.contype = 'f' AND k.conparentid = 0";
     let rows = connection.rows(text, &[])?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }

@@ -1,15 +1,15 @@
 //! The tables, and the migration of older databases.
 //!
 //! The tables are those of the SQLite engine, in a schema of their own, with two differences. All
-//! texts are bytes, since PostgreSQL's texts cannot hold U+0000 and compare by language. And
-//! `tokens` is a plain table with one row for each token of a piece, since a `tsvector` has an
-//! upper size and forgets positions. A name that may be long is indexed by its SHA-256.
+//! texts are bytes, since PostgreSQL's texts cannot hold U+0000 and compare by language. And the
+//! index of words is in blocks of postings, since a `tsvector` has an upper size and forgets
+//! positions. A name that may be long is indexed by its SHA-256.
 //!
 //! Each row belongs to a tenant. `tenant` is the first column of every primary key, unique key,
-//! index and reference, so that the tables can be partitioned by tenant, and numbers count within a
-//! tenant. Row-level security hides the rows of all tenants but the one that a transaction names.
-//! The owner of the tables is no exception, so a migration that changes rows must first lift that
-//! (`NO FORCE ROW LEVEL SECURITY`).
+//! index and reference, and numbers count within a tenant. The large tables are partitioned by a
+//! hash of it. Row-level security hides the rows of all tenants but the one that a transaction
+//! names. The owner of the tables is no exception, so a migration that changes rows must first lift
+//! that (`NO FORCE ROW LEVEL SECURITY`).
 //!
 //! `history` has one row for each tenant. A writer locks the row, so one transaction writes at a
 //! time for a tenant, and takes the numbers of records and changes from the row. So numbers grow in
@@ -23,8 +23,9 @@ use super::params::params;
 /// The schema that has the tables.
 const SCHEMA: &str = "stile";
 
-/// The number of the lock that a migration holds: `Stir`, as in the SQLite engine.
-const LOCK: i64 = 0x5374_6972;
+/// Waits for the lock that a migration holds until its transaction ends: `Stir`, as in the SQLite
+/// engine.
+pub(super) const LOCKED: &str = "SELECT pg_advisory_xact_lock(1400138098);";
 
 /// The tables of records, tenants and journals.
 const TABLES: &str = include_str!("schema.sql");
@@ -63,6 +64,8 @@ pub(crate) enum Migration {
     Foreign,
     /// A newer version of Stile made the schema.
     Newer,
+    /// The schema is not of this version, and the role of the connection may not change it.
+    NotAllowed,
 }
 
 /// Migrates a database to the schema of this version. Servers that start at once wait for each
@@ -77,7 +80,7 @@ pub(super) fn migrate_by(
     changes: &[&str],
 ) -> Result<Migration, PgError> {
     connection.batch("BEGIN")?;
-    connection.rows("SELECT pg_advisory_xact_lock($1)", params![LOCK])?;
+    connection.batch(LOCKED)?;
     let migration = migrate_locked(connection, changes)?;
     connection.batch(if migration == Migration::Done { "COMMIT" } else { "ROLLBACK" })?;
     Ok(migration)
@@ -85,45 +88,49 @@ pub(super) fn migrate_by(
 
 fn migrate_locked(connection: &PgConnection, changes: &[&str]) -> Result<Migration, PgError> {
     let found = connection.one(
-        "SELECT to_regclass($1 || '.schema_version')::text, \
-         EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1)",
+        "SELECT coalesce(bool_or(c.relname = 'schema_version'), false), count(c.oid) > 0, \
+         coalesce(bool_and(has_schema_privilege(n.oid, 'USAGE')), false), \
+         coalesce(bool_and(pg_has_role(n.nspowner, 'MEMBER')), false), \
+         has_database_privilege(current_database(), 'CREATE') \
+         FROM pg_namespace n LEFT JOIN pg_class c ON c.relnamespace = n.oid WHERE n.nspname = $1",
         params![SCHEMA],
     )?;
-    let (table, has_tables): (Option<String>, bool) = match &found {
-        Some(row) => (row.try_get(0)?, row.try_get(1)?),
-        None => (None, false),
-    };
-    let version: i64 = match table {
-        Some(_) => match connection.one("SELECT version FROM stile.schema_version", &[])? {
+    let found = found.ok_or(PgError::NoAnswer)?;
+    let (is_ours, has_tables): (bool, bool) = (found.try_get(0)?, found.try_get(1)?);
+    let (may_use, owns): (bool, bool) = (found.try_get(2)?, found.try_get(3)?);
+    let may_create: bool = found.try_get(4)?;
+    let version: i64 = if is_ours {
+        if !may_use {
+            return Ok(Migration::NotAllowed);
+        }
+        match connection.one("SELECT version FROM stile.schema_version", &[])? {
             Some(row) => row.try_get(0)?,
             None => return Ok(Migration::Foreign),
-        },
-        None if has_tables => return Ok(Migration::Foreign),
-        None => {
-            connection.batch(
-                "CREATE SCHEMA IF NOT EXISTS stile; \
-                 CREATE TABLE stile.schema_version (id bigint PRIMARY KEY CHECK (id = 1), version bigint NOT NULL); \
-                 INSERT INTO stile.schema_version (id, version) VALUES (1, 1)",
-            )?;
-            connection.batch(&creation())?;
-            1
         }
+    } else if has_tables {
+        return Ok(Migration::Foreign);
+    } else if !may_create {
+        return Ok(Migration::NotAllowed);
+    } else {
+        connection.batch(
+            "CREATE SCHEMA IF NOT EXISTS stile; \
+             CREATE TABLE stile.schema_version (id bigint PRIMARY KEY CHECK (id = 1), version bigint NOT NULL); \
+             INSERT INTO stile.schema_version (id, version) VALUES (1, 1)",
+        )?;
+        connection.batch(&creation())?;
+        1
     };
     let made = usize::try_from(version - 1).unwrap_or(usize::MAX);
     let Some(pending) = changes.get(made..) else { return Ok(Migration::Newer) };
     if pending.is_empty() {
         return Ok(Migration::Done);
     }
+    if !owns {
+        return Ok(Migration::NotAllowed);
+    }
     connection.batch(&format!("SET LOCAL search_path = stile, pg_catalog; {}", announcement()))?;
     pending.iter().try_for_each(|change| connection.batch(change))?;
     let pending = i64::try_from(pending.len()).unwrap_or(i64::MAX);
     connection.rows("UPDATE stile.schema_version SET version = version + $1", params![pending])?;
     Ok(Migration::Done)
-}
-
-/// Returns whether the user of a connection skips row-level security.
-pub(crate) fn skips_row_security(connection: &PgConnection) -> Result<bool, PgError> {
-    let text = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user";
-    let row = connection.one(text, &[])?;
-    Ok(row.map(|row| row.try_get(0)).transpose()?.unwrap_or_default())
 }

@@ -1,5 +1,9 @@
 -- The tables of a database on PostgreSQL but for those of tokens and sign-in, which state/tables.sql
 -- has. postgresql/schema.rs says what the tables are for.
+--
+-- The tables that grow with what a person keeps are partitioned by a hash of the tenant. All rows of
+-- a person are in one partition of each, so a statement plans and reads one of sixteen. Statements
+-- name the parents alone.
 CREATE TABLE tenants (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     id text NOT NULL UNIQUE,
@@ -7,7 +11,8 @@ CREATE TABLE tenants (
     subject bytea UNIQUE,
     -- In microseconds since 1970.
     made bigint NOT NULL,
-    -- 1 while a copy of the person's rows is under way. Such a tenant cannot be opened.
+    -- 1 while a copy of the person's rows is under way, and 2 while one of a whole database is.
+    -- Such a tenant cannot be opened, and in the second case no other.
     incomplete bigint NOT NULL DEFAULT 0
 );
 -- At most one tenant belongs to no subject.
@@ -47,6 +52,14 @@ CREATE TABLE streams (
     UNIQUE (tenant, name, connection),
     FOREIGN KEY (tenant, connection) REFERENCES connections (tenant, id)
 );
+-- How many records streams have.
+CREATE TABLE stream_counts (
+    tenant bigint NOT NULL,
+    stream bigint NOT NULL,
+    records bigint NOT NULL,
+    PRIMARY KEY (tenant, stream),
+    FOREIGN KEY (tenant, stream) REFERENCES streams (tenant, id) ON DELETE CASCADE
+);
 CREATE TABLE records (
     tenant bigint NOT NULL,
     id bigint NOT NULL,
@@ -58,19 +71,21 @@ CREATE TABLE records (
     body bytea NOT NULL,
     PRIMARY KEY (tenant, id),
     FOREIGN KEY (tenant, stream) REFERENCES streams (tenant, id)
-);
+) PARTITION BY HASH (tenant);
 CREATE UNIQUE INDEX records_by_key ON records (tenant, stream, key);
 -- Where PostgreSQL has no statistics yet, all indexes that begin with the same columns look alike.
 -- Those with a condition serve only queries that have the same condition.
 CREATE INDEX records_by_order ON records (tenant, stream, ord, key) WHERE ord IS NOT NULL;
 CREATE INDEX records_without_order ON records (tenant, stream, key) WHERE ord IS NULL;
+CREATE INDEX records_by_ingest ON records (tenant, stream, emitted)
+    WHERE emitted > -9000000000000000000;
 CREATE INDEX records_by_time ON records (tenant, stream, happened) WHERE happened IS NOT NULL;
 CREATE TABLE pieces (
     tenant bigint NOT NULL,
     id bigint NOT NULL,
     text bytea NOT NULL,
     PRIMARY KEY (tenant, id)
-);
+) PARTITION BY HASH (tenant);
 CREATE TABLE tags (
     tenant bigint NOT NULL,
     id bigint NOT NULL,
@@ -90,7 +105,7 @@ CREATE TABLE text_words (
     number bigint NOT NULL,
     words bytea NOT NULL,
     PRIMARY KEY (tenant, number)
-);
+) PARTITION BY HASH (tenant);
 CREATE TABLE word_blocks (
     tenant bigint NOT NULL,
     tag bigint NOT NULL,
@@ -98,7 +113,7 @@ CREATE TABLE word_blocks (
     first bigint NOT NULL,
     postings bytea NOT NULL,
     PRIMARY KEY (tenant, tag, token, first)
-);
+) PARTITION BY HASH (tenant);
 CREATE TABLE grants (
     tenant bigint NOT NULL,
     id bytea NOT NULL,
@@ -115,14 +130,14 @@ CREATE TABLE blobs (
     put bigint,
     PRIMARY KEY (tenant, id),
     UNIQUE (tenant, digest)
-);
+) PARTITION BY HASH (tenant);
 CREATE INDEX blobs_by_put ON blobs (tenant, put) WHERE put IS NOT NULL;
 CREATE TABLE blob_pieces (
     tenant bigint NOT NULL,
     id bigint NOT NULL,
     data bytea NOT NULL,
     PRIMARY KEY (tenant, id)
-);
+) PARTITION BY HASH (tenant);
 ALTER TABLE blob_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
 CREATE TABLE blob_uses (
     tenant bigint NOT NULL,
@@ -130,7 +145,7 @@ CREATE TABLE blob_uses (
     media_type bytea NOT NULL,
     record bigint NOT NULL,
     field bytea NOT NULL
-);
+) PARTITION BY HASH (tenant);
 CREATE UNIQUE INDEX blob_uses_once
     ON blob_uses (tenant, digest, sha256(media_type), record, sha256(field));
 CREATE INDEX blob_uses_by_record ON blob_uses (tenant, record);
@@ -145,7 +160,7 @@ CREATE TABLE changes (
     body bytea NOT NULL,
     PRIMARY KEY (tenant, version),
     FOREIGN KEY (tenant, stream) REFERENCES streams (tenant, id)
-);
+) PARTITION BY HASH (tenant);
 CREATE INDEX changes_by_key ON changes (tenant, stream, key, version);
 CREATE INDEX changes_by_time ON changes (tenant, at);
 -- Only queries that also ask for `id > 0` may use this index.
@@ -173,8 +188,8 @@ CREATE TABLE field_values (
     value bytea NOT NULL,
     entries bytea NOT NULL,
     PRIMARY KEY (tenant, run, field, value)
-);
--- How far the copies of single people into this database are.
+) PARTITION BY HASH (tenant);
+-- How far the copies into this database are.
 CREATE TABLE person_copies (
     tenant bigint NOT NULL,
     name bytea NOT NULL,
@@ -182,14 +197,35 @@ CREATE TABLE person_copies (
     done bigint NOT NULL,
     PRIMARY KEY (tenant, name)
 );
+-- The partitions. Their number cannot be changed without a copy of all rows: 16 keep what a million
+-- people have in tables that vacuum and a new index get through. One that grows too large can be
+-- split alone, into two of 32.
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['records', 'pieces', 'text_words', 'word_blocks', 'blobs',
+        'blob_pieces', 'blob_uses', 'changes', 'field_values']
+    LOOP
+        FOR part IN 0..15 LOOP
+            EXECUTE format('CREATE TABLE %I PARTITION OF %I '
+                'FOR VALUES WITH (MODULUS 16, REMAINDER %s)',
+                name || '_' || to_char(part, 'FM00'), name, part);
+        END LOOP;
+    END LOOP;
+END
+$$;
+-- Row-level security. PostgreSQL asks the policies of the table that a statement names, so those of
+-- a parent say nothing about a statement that names a partition. Each partition has its own.
 -- The query in the policy runs once for each statement, not once for each row.
 DO $$
 DECLARE
     name text;
 BEGIN
-    FOREACH name IN ARRAY ARRAY['history', 'connections', 'streams', 'records', 'pieces', 'tags',
-        'text_words', 'word_blocks', 'grants', 'blobs', 'blob_pieces', 'blob_uses', 'changes',
-        'field_indexes', 'field_runs', 'field_values', 'person_copies']
+    FOR name IN
+        SELECT c.relname FROM pg_class c
+        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant'
+        WHERE c.relnamespace = 'stile'::regnamespace AND c.relkind IN ('r', 'p')
     LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
@@ -198,6 +234,37 @@ BEGIN
     END LOOP;
 END
 $$;
+-- Counts the records of streams, so that no list of streams does.
+CREATE FUNCTION count_records() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO stile.stream_counts AS known (tenant, stream, records)
+            SELECT tenant, stream, count(*) FROM added GROUP BY tenant, stream
+            ON CONFLICT (tenant, stream) DO UPDATE SET records = known.records + excluded.records;
+    ELSIF TG_OP = 'DELETE' THEN
+        UPDATE stile.stream_counts AS known SET records = known.records - gone.records
+            FROM (SELECT tenant, stream, count(*) AS records FROM removed
+                  GROUP BY tenant, stream) AS gone
+            WHERE known.tenant = gone.tenant AND known.stream = gone.stream;
+    ELSE
+        -- Most updates leave records in their streams.
+        INSERT INTO stile.stream_counts AS known (tenant, stream, records)
+            SELECT tenant, stream, sum(sign) FROM (
+                SELECT tenant, stream, 1 AS sign FROM added
+                UNION ALL SELECT tenant, stream, -1 FROM removed) AS moved
+            GROUP BY tenant, stream HAVING sum(sign) <> 0
+            ON CONFLICT (tenant, stream) DO UPDATE SET records = known.records + excluded.records;
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER count_added AFTER INSERT ON records REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION count_records();
+CREATE TRIGGER count_removed AFTER DELETE ON records REFERENCING OLD TABLE AS removed
+    FOR EACH STATEMENT EXECUTE FUNCTION count_records();
+CREATE TRIGGER count_moved AFTER UPDATE ON records
+    REFERENCING OLD TABLE AS removed NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION count_records();
 -- Refuses records from servers that began under an older schema and still run. Each write of records
 -- or changes updates `history`. A later schema that older servers must not write to replaces the
 -- function with one that asks for its number.

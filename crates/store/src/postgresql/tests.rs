@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, mpsc};
 
-use stile_testkit::postgres::{PostgresServer, TestDatabase};
+use stile_testkit::postgres::{PostgresServer, SERVERS_ROLE, TestDatabase};
 
 use super::connection::PgConnection;
 use super::settings::Settings;
@@ -13,16 +13,28 @@ use crate::read_limit::ReadLimit;
 const ISSUER: &str = "https://issuer.example";
 
 /// The tables with a column `tenant`.
-const TABLES: [&str; 17] = [
+const TABLES: [&str; 18] = [
     "history", "connections", "streams", "records", "pieces", "tags", "text_words", "word_blocks",
     "grants", "blobs", "blob_pieces", "blob_uses", "changes", "field_indexes", "field_runs",
-    "field_values", "person_copies",
+    "field_values", "person_copies", "stream_counts",
+];
+
+/// The tables that are partitioned.
+const LARGE: [&str; 9] = [
+    "blob_pieces", "blob_uses", "blobs", "changes", "field_values", "pieces", "records",
+    "text_words", "word_blocks",
 ];
 
 fn database(test: &str) -> Option<(TestDatabase, Database)> {
     let database = PostgresServer::shared(test)?.database();
-    let opened = Database::open(&database.address()).unwrap();
+    let opened = open_as_servers_do(&database);
     Some((database, opened))
+}
+
+/// Prepares a database as its owner does, and opens it with the role of the servers.
+pub(crate) fn open_as_servers_do(database: &TestDatabase) -> Database {
+    Database::prepare(&database.address(), SERVERS_ROLE).unwrap();
+    Database::open(&database.servers_address()).unwrap()
 }
 
 /// Adds a row of a tenant to each table but `history`, which has one.
@@ -92,11 +104,20 @@ fn every_table_with_rows_of_tenants_is_behind_both_fences() {
     let Some((database, _)) = database(test) else { return };
     let found = database.run(
         "SELECT relname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid \
-         WHERE relnamespace = 'stile'::regnamespace AND relkind = 'r' AND attname = 'tenant' \
-         AND relrowsecurity AND relforcerowsecurity",
+         WHERE relnamespace = 'stile'::regnamespace AND relkind IN ('r', 'p') \
+         AND NOT relispartition AND attname = 'tenant'",
     );
     let found: BTreeSet<&str> = found.lines().collect();
     assert_eq!(found, TABLES.into_iter().collect());
+    // A partition asks its own policies where a statement names it, and not those of its parent.
+    let open = database.run(
+        "SELECT relname FROM pg_class c JOIN pg_attribute ON attrelid = c.oid \
+         WHERE relnamespace = 'stile'::regnamespace AND relkind IN ('r', 'p') \
+         AND attname = 'tenant' AND NOT (relrowsecurity AND relforcerowsecurity \
+         AND EXISTS (SELECT FROM pg_policy WHERE polrelid = c.oid AND polpermissive \
+         AND polcmd = '*' AND polroles = '{0}' AND polwithcheck IS NULL))",
+    );
+    assert_eq!(open, "");
     // The first column of every index and every reference of these tables is the tenant.
     let first = "pg_get_indexdef(i.indexrelid, 1, true)";
     let others = database.run(&format!(
@@ -114,16 +135,156 @@ fn every_table_with_rows_of_tenants_is_behind_both_fences() {
 }
 
 #[test]
-fn a_user_who_skips_row_level_security_is_recognised() {
-    let test = "a_user_who_skips_row_level_security_is_recognised";
+fn all_rows_of_a_tenant_are_in_one_of_sixteen_partitions_of_each_large_table() {
+    let test = "all_rows_of_a_tenant_are_in_one_of_sixteen_partitions_of_each_large_table";
+    let Some((database, opened)) = database(test) else { return };
+    let partitions = "SELECT parent.relname, count(*), \
+                      bool_and(child.relname = parent.relname || '_' || to_char(part, 'FM00')) \
+                      FROM pg_inherits JOIN pg_class parent ON parent.oid = inhparent \
+                      JOIN pg_class child ON child.oid = inhrelid \
+                      CROSS JOIN LATERAL (SELECT substring(pg_get_expr(child.relpartbound, \
+                      child.oid) from 'modulus 16, remainder ([0-9]+)')::int AS part) AS bound \
+                      WHERE parent.relkind = 'p' GROUP BY 1 ORDER BY 1";
+    let expected = LARGE.map(|table| format!("{table}|16|t\n")).concat();
+    assert_eq!(database.run(partitions), expected);
+    let people: Vec<Tenant> =
+        (0..40).map(|at| opened.tenant_of(ISSUER, &format!("p{at}")).unwrap()).collect();
+    people.iter().for_each(|tenant| fill(&database, tenant));
+    let part = |table: &str| format!("right(tableoid::regclass::text, 2)::int, '{table}'");
+    let rows = LARGE.map(|table| format!("SELECT tenant, {} FROM stile.{table}", part(table)));
+    let spread = database.run(&format!(
+        "SELECT count(DISTINCT part) > 8, bool_and(one) FROM (SELECT tenant, min(part) AS part, \
+         min(part) = max(part) AND count(DISTINCT name) = {} AS one \
+         FROM ({}) AS r (tenant, part, name) GROUP BY tenant) AS t",
+        LARGE.len(),
+        rows.join(" UNION ALL ")
+    ));
+    assert_eq!(spread.trim(), "t|t");
+}
+
+#[test]
+fn what_the_role_of_the_address_may_do_is_recognised() {
+    let test = "what_the_role_of_the_address_may_do_is_recognised";
     let Some((database, _)) = database(test) else { return };
-    let skips = |address: &str| {
-        let settings = settings::Settings::parse(address).unwrap();
-        let connection = connection::PgConnection::open(&settings).unwrap();
-        schema::skips_row_security(&connection).unwrap()
-    };
-    assert!(!skips(&database.address()));
-    assert!(skips(&database.superuser_address()));
+    let role = |address: &str| Database::open(address).unwrap().role().unwrap();
+    assert_eq!(role(&database.servers_address()), DatabaseRole::OfServers);
+    assert_eq!(role(&database.address()), DatabaseRole::OwnsTables);
+    assert_eq!(role(&database.superuser_address()), DatabaseRole::SkipsRowSecurity);
+    database.run(&format!("GRANT CREATE ON SCHEMA stile TO \"{SERVERS_ROLE}\""));
+    assert_eq!(role(&database.servers_address()), DatabaseRole::OwnsTables);
+}
+
+#[test]
+fn the_role_of_servers_reads_and_writes_rows_and_changes_nothing_else() {
+    let test = "the_role_of_servers_reads_and_writes_rows_and_changes_nothing_else";
+    let Some((database, opened)) = database(test) else { return };
+    let ann = opened.tenant_of(ISSUER, "ann").unwrap();
+    fill(&database, &ann);
+    let settings = Settings::parse(&database.servers_address()).unwrap();
+    let servers = PgConnection::open(&settings).unwrap();
+    let name = format!("SELECT set_config('stile.tenant', '{}', true)", ann.number());
+    let mut refused: Vec<String> = [
+        "ALTER TABLE stile.records DISABLE ROW LEVEL SECURITY",
+        "ALTER TABLE stile.records NO FORCE ROW LEVEL SECURITY",
+        "ALTER TABLE stile.records_00 DISABLE ROW LEVEL SECURITY",
+        "ALTER TABLE stile.records OWNER TO CURRENT_USER",
+        "ALTER TABLE stile.records DETACH PARTITION stile.records_00",
+        "ALTER TABLE stile.records ADD COLUMN more bigint",
+        "DROP POLICY own_tenant ON stile.records",
+        "ALTER POLICY own_tenant ON stile.records USING (true)",
+        "CREATE POLICY mine ON stile.records USING (true)",
+        "CREATE TABLE stile.mine (a bigint)",
+        "CREATE TABLE stile_access.mine (a bigint)",
+        "CREATE VIEW stile.mine AS SELECT 1",
+        "CREATE FUNCTION stile.mine() RETURNS bigint LANGUAGE sql AS 'SELECT 1'",
+        "CREATE INDEX ON stile.records (body)",
+        "CREATE SCHEMA mine",
+        "DROP TABLE stile.grants",
+        "DROP SCHEMA stile CASCADE",
+        "TRUNCATE stile.records",
+        "DROP TRIGGER refuse_older_servers ON stile.history",
+        "ALTER TABLE stile.history DISABLE TRIGGER ALL",
+        "ALTER FUNCTION stile.refuse_older_servers() OWNER TO CURRENT_USER",
+        "DROP FUNCTION stile.refuse_older_servers() CASCADE",
+        "SET session_replication_role = replica",
+        "SET row_security = off; SELECT * FROM stile.records",
+        "SET ROLE stile",
+        "UPDATE stile.schema_version SET version = 7",
+        "ALTER ROLE CURRENT_USER BYPASSRLS",
+    ]
+    .map(str::to_owned)
+    .into();
+    // No partition is named, not even by who knows its name.
+    for part in 0..16 {
+        for table in LARGE {
+            refused.push(format!("SELECT count(*) FROM stile.{table}_{part:02}"));
+        }
+        refused.push(format!("INSERT INTO stile.pieces_{part:02} VALUES (1, 7, 'x')"));
+        refused.push(format!("DELETE FROM stile.records_{part:02}"));
+    }
+    for text in &refused {
+        servers.batch(&format!("BEGIN; {name}")).unwrap();
+        let error = servers.batch(text).map(|()| text).unwrap_err().to_string();
+        let fence = text.starts_with("SET row_security");
+        let is_refused = error.contains("(42501)") && (!fence || error.contains("row-level"));
+        assert!(is_refused, "{text}: {error}");
+        servers.batch("ROLLBACK").unwrap();
+    }
+    // What servers do works, on every table.
+    let opened = Database::open(&database.servers_address()).unwrap();
+    let connection = opened.write_of(&ann).unwrap();
+    for table in TABLES {
+        for text in [
+            format!("UPDATE {table} SET tenant = tenant WHERE tenant = $1"),
+            format!("SELECT tenant FROM {table} WHERE tenant = $1 FOR UPDATE"),
+        ] {
+            let sql = tenant_sql!(" AND $1::bigint > 0").with_head(&text);
+            let sql = if text.ends_with("UPDATE") {
+                let text = text.trim_end_matches(" FOR UPDATE");
+                tenant_sql!(" AND $1::bigint > 0 FOR UPDATE").with_head(text)
+            } else {
+                sql.with_tail(" RETURNING tenant")
+            };
+            assert_eq!(connection.rows(&sql, &[]).unwrap().len(), 1, "{table}");
+        }
+    }
+    connection.commit().unwrap();
+    opened.tenant_of(ISSUER, "bob").unwrap();
+    assert_eq!(opened.remove_person(&ann).unwrap(), u64::try_from(TABLES.len()).unwrap());
+}
+
+#[test]
+fn a_database_is_prepared_by_its_owner_for_a_role_that_is_one_of_servers() {
+    let test = "a_database_is_prepared_by_its_owner_for_a_role_that_is_one_of_servers";
+    let Some(server) = PostgresServer::shared(test) else { return };
+    let database = server.database();
+    let refused =
+        |address: &str, role: &str| Database::prepare(address, role).unwrap_err().to_string();
+    let servers = database.servers_address();
+    assert_eq!(Database::open(&servers).map(drop), Err(DatabaseError::NotPrepared));
+    assert_eq!(Database::prepare(&servers, SERVERS_ROLE), Err(DatabaseError::NotPrepared));
+    for (role, reason) in
+        [("nobody", "knows no such role"), ("stile", "owns the tables"), ("postgres", "superuser")]
+    {
+        let error = refused(&database.address(), role);
+        assert!(error.contains(&format!("`{role}`")) && error.contains(reason), "{error}");
+    }
+    // The tables are there, and the servers' role may not use them yet.
+    assert_eq!(Database::open(&servers).map(drop), Err(DatabaseError::NotPrepared));
+    for _ in 0..2 {
+        Database::prepare(&database.address(), SERVERS_ROLE).unwrap();
+        let role = Database::open(&servers).unwrap().role();
+        assert_eq!(role, Ok(DatabaseRole::OfServers));
+        // What the role was granted beside is taken back.
+        database.run(&format!("GRANT ALL ON ALL TABLES IN SCHEMA stile TO \"{SERVERS_ROLE}\""));
+    }
+    // Tables of an older version are not changed by servers.
+    let settings = Settings::parse(&servers).unwrap();
+    let connection = PgConnection::open(&settings).unwrap();
+    let later = ["ALTER TABLE tenants ADD COLUMN seen bigint"];
+    let migrated = schema::migrate_by(&connection, &later).unwrap();
+    assert_eq!(migrated, schema::Migration::NotAllowed);
+    assert_eq!(database.run("SELECT version FROM stile.schema_version").trim(), "1");
 }
 
 #[test]

@@ -214,7 +214,13 @@ impl<'c> RecordsView<'c> {
     /// Counts the records of a source that the caller may see, and returns when the latest of them
     /// was first ingested.
     pub fn count(&self, source: &RecordSource) -> Result<(u64, Option<Instant>), Problem> {
-        self.snapshot.count(source)
+        let counted = self.snapshot.counts(std::slice::from_ref(source))?;
+        counted.into_iter().next().ok_or(Problem::NotFound)
+    }
+
+    /// Does the same for some sources, in their order.
+    pub fn counts(&self, sources: &[RecordSource]) -> Result<Vec<(u64, Option<Instant>)>, Problem> {
+        self.snapshot.counts(sources)
     }
 
     /// Returns one page of the records of some sources, ordered by the value of the cursor field,

@@ -124,15 +124,10 @@ impl TokenStore {
         client: &ClientRecord,
         code: &NewCode<'_>,
     ) -> Result<(), StateError> {
+        let now = authorization.created;
+        // What is old is nobody's, so it is removed without keeping approvals waiting.
+        self.remove_ended(now)?;
         self.change("record an authorization in", |tables| {
-            let now = authorization.created;
-            tables.execute(
-                "DELETE FROM authorization_codes WHERE abs(?1 - created) > ?2", values![now, CODE_KEPT_SECONDS],
-            )?;
-            // Nobody can redeem the code of an approval that was never used.
-            tables.execute(
-                "DELETE FROM authorizations WHERE used IS NULL AND ?1 - created > ?2", values![now, CODE_KEPT_SECONDS],
-            )?;
             insert_authorization(tables, authorization)?;
             end_narrowed_sessions(tables, authorization)?;
             tables.execute(
@@ -478,6 +473,17 @@ fn insert_authorization(tables: Tables<'_>, new: &AuthorizationRecord) -> Result
         new.single_use, new.created, new.expires,
     ];
     tables.execute(insert, row).map(drop)
+}
+
+/// Removes codes that are too old to notice their replay, and approvals whose code nobody redeemed.
+pub(super) fn remove_old_codes(tables: Tables<'_>, now: i64) -> Result<(), TableError> {
+    let [before, after] =
+        [now.saturating_sub(CODE_KEPT_SECONDS), now.saturating_add(CODE_KEPT_SECONDS)];
+    // The clock may have been set back since.
+    let codes = "DELETE FROM authorization_codes WHERE created < ?1 OR created > ?2";
+    tables.execute(codes, values![before, after])?;
+    let unused = "DELETE FROM authorizations WHERE used IS NULL AND created < ?1";
+    tables.execute(unused, values![before]).map(drop)
 }
 
 fn insert_refresh(

@@ -134,10 +134,12 @@ impl TokenStore {
         subject: &str,
         now: i64,
     ) -> Result<(), StateError> {
-        let clean = "DELETE FROM sign_in_links WHERE abs(?1 - created) > ?2";
+        let clean = "DELETE FROM sign_in_links WHERE created < ?1 OR created > ?2";
+        // The clock may have been set back since a link was made.
+        let [before, after] = [now.saturating_sub(LINK_SECONDS), now.saturating_add(LINK_SECONDS)];
         let insert = "INSERT INTO sign_in_links (digest, subject, created) VALUES (?1, ?2, ?3)";
         self.change_rows("record a link in", |tables| {
-            tables.execute(clean, values![now, LINK_SECONDS])?;
+            tables.execute(clean, values![before, after])?;
             tables.execute(insert, values![link, subject, now]).map(drop)
         })
     }
@@ -179,11 +181,12 @@ impl TokenStore {
         subject: &str,
         now: i64,
     ) -> Result<(), StateError> {
-        let clean = "DELETE FROM browser_sessions WHERE ?1 - created > ?2";
+        let clean = "DELETE FROM browser_sessions WHERE created < ?1";
+        let before = now.saturating_sub(SESSION_SECONDS);
         let insert = "INSERT INTO browser_sessions (digest, subject, created, used) \
                       VALUES (?1, ?2, ?3, ?3)";
         self.change_rows("open a session in", |tables| {
-            tables.execute(clean, values![now, SESSION_SECONDS])?;
+            tables.execute(clean, values![before])?;
             tables.execute(insert, values![session, subject, now]).map(drop)
         })
     }

@@ -89,7 +89,10 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails. No use is then recorded.
     pub fn record_session_uses(&self, uses: &[(String, i64)], now: i64) -> Result<(), StateError> {
-        self.change("record the use of sessions in", |tables| {
+        // Servers that lock the same rows lock them in the same order.
+        let mut uses: Vec<&(String, i64)> = uses.iter().collect();
+        uses.sort_unstable();
+        self.change_rows("record the use of sessions in", |tables| {
             uses.iter().try_for_each(|(id, used)| note_use(tables, id, *used))
         })?;
         self.remove_ended(now).map(drop)
@@ -101,7 +104,7 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn take_up_client_session(&self, id: &str) -> Result<bool, StateError> {
-        self.change("take a session up in", |tables| take_up(tables, id))
+        self.change_rows("take a session up in", |tables| take_up(tables, id))
     }
 
     /// Ends a session, durably.
@@ -109,7 +112,7 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn end_client_session(&self, id: &str) -> Result<(), StateError> {
-        self.change("end a session in", |tables| end(tables, id))
+        self.change_rows("end a session in", |tables| end(tables, id))
     }
 }
 

@@ -9,8 +9,8 @@ use stile_testkit::postgres::{PostgresServer, TestDatabase};
 
 use super::{
     AuthorizationRecord, ClientKind, ClientRecord, CodeSpent, Issued, NewCode, Passkey,
-    RefreshSpent, Revocation, SecretDigest, StateDir, StateError, StoredPassword, TokenKey,
-    TokenKind, TokenRecord, TokenStore,
+    RefreshSpent, Revocation, SecretDigest, ShortLived, StateDir, StateError, StoredPassword,
+    TokenKey, TokenKind, TokenRecord, TokenStore,
 };
 use crate::postgresql::Database;
 
@@ -368,4 +368,82 @@ fn a_text_with_u0000_is_unknown_and_no_error() {
     let Some((_database, [store, _])) = two_servers(test) else { return };
     assert!(!store.is_live("a\0").unwrap());
     assert_eq!(store.find_client("a\0").unwrap(), None);
+}
+
+#[test]
+fn what_requests_do_and_what_cleans_up_reads_no_table_as_a_whole() {
+    let test = "what_requests_do_and_what_cleans_up_reads_no_table_as_a_whole";
+    let Some((database, [store, _])) = two_servers(test) else { return };
+    database.log_plans();
+    database.run(
+        "SET search_path = stile_access; \
+         INSERT INTO tokens (jti, subject, scopes, issued, expires) \
+         SELECT 't' || n, 'p' || n, '', 100, 9000000000 FROM generate_series(1, 20000) AS n; \
+         INSERT INTO authorizations (id, client, client_name, subject, audience, scopes, single_use, \
+         created, expires, used) SELECT 'a' || n, 'c' || n, '', 'p' || n, '', '', 0, 100, 9000000000, \
+         CASE WHEN n % 2 = 0 THEN 100 END FROM generate_series(1, 20000) AS n; \
+         INSERT INTO clients (id, kind, name, redirects, created) \
+         SELECT 'c' || n, 'added', '', '', 100 FROM generate_series(1, 20000) AS n; \
+         INSERT INTO authorization_codes (digest, \"authorization\", challenge, created) \
+         SELECT sha256(n::text::bytea), 'a' || n, '', 100 FROM generate_series(1, 20000) AS n; \
+         INSERT INTO refresh_tokens (digest, \"authorization\", created) \
+         SELECT sha256(n::text::bytea), 'a' || n, 100 FROM generate_series(1, 20000) AS n; \
+         INSERT INTO authorization_tokens (jti, \"authorization\") \
+         SELECT 't' || n, 'a' || n FROM generate_series(1, 20000) AS n; \
+         INSERT INTO token_uses (jti, used) SELECT jti, 100 FROM tokens; \
+         INSERT INTO browser_sessions (digest, subject, created, used) \
+         SELECT sha256(n::text::bytea), 'p' || n, 100, 100 FROM generate_series(1, 20000) AS n; \
+         INSERT INTO sign_in_links (digest, subject, created) \
+         SELECT sha256(n::text::bytea), 'p' || n, 100 FROM generate_series(1, 20000) AS n; \
+         INSERT INTO short_lived (kind, key, owner, value, made, ends) \
+         SELECT 'session', 'k' || n, 'p' || n, '', 100, 9000000 FROM generate_series(1, 20000) AS n; \
+         ANALYZE",
+    );
+    let store = {
+        drop(store);
+        TokenStore::on(&Database::open(&database.address()).unwrap())
+    };
+    let before = database.logged_plans().len();
+    // More often than PostgreSQL plans a statement anew.
+    for turn in 0..8_u8 {
+        let (name, now) = (format!("own {turn}"), 101 + i64::from(turn));
+        let (id, digest) = (format!("of {name}"), successor_of(&name));
+        let code = NewCode { digest, redirect: None, challenge: "challenge" };
+        let new = AuthorizationRecord {
+            expires: 10_000,
+            client: name.clone(),
+            ..authorization(&id, &name, now)
+        };
+        store.authorize(&new, &client(&name, &name, now), &code).unwrap();
+        assert!(matches!(store.spend_code(&digest, now).unwrap(), CodeSpent::Now(_)));
+        store.record_refresh(&[turn; 32], &id, now).unwrap();
+        for (token_id, spent, next) in
+            [("x", [turn; 32], [turn + 100; 32]), ("y", [turn + 100; 32], [turn + 200; 32])]
+        {
+            let spent = store.spend_refresh(&spent, &name, &next, now).unwrap();
+            assert!(matches!(spent, RefreshSpent::Now(_)), "{spent:?}");
+            let token = token(&format!("{token_id} {name}"), &name, now);
+            assert_eq!(store.record_of_authorization(&token, &id).unwrap(), Issued::Valid);
+            assert!(store.is_live(&token.jti).unwrap());
+            store.record_uses([(token.jti.as_str(), now)]).unwrap();
+            store.authorization_of_token(&token.jti).unwrap().unwrap();
+        }
+        store.open_session(&digest, &name, now).unwrap();
+        assert!(store.session_user(&digest, now + 1000).unwrap().is_some());
+        store.record_link(&digest, &name, now).unwrap();
+        assert!(store.spend_link(&digest, now).unwrap().is_some());
+        let here = ShortLived { kind: "server", key: &name, owner: &name, value: "", ends: now };
+        store.keep_short_lived(here, 1, now).unwrap();
+        store.record_session_uses(&[("k7".to_owned(), now)], now).unwrap();
+        store.remove_ended(now).unwrap();
+        assert!(store.end_authorization(&id, now).unwrap());
+        store.revoke(&format!("x {name}"), now).unwrap();
+    }
+    let plans = database.logged_plans().split_off(before);
+    let about = |name: &str| plans.iter().filter(|plan| plan.contains(name)).count();
+    for name in ["tokens", "authorization_codes", "refresh_tokens", "short_lived"] {
+        assert!(about(name) >= 8, "{name}: {}", about(name));
+    }
+    let whole: Vec<&String> = plans.iter().filter(|plan| plan.contains("Seq Scan on")).collect();
+    assert!(whole.is_empty(), "{} of {}: {whole:#?}", whole.len(), plans.len());
 }

@@ -3,6 +3,7 @@
 //!
 //! A server with a state folder of its own keeps all but the sessions in memory.
 
+use super::authorizations::remove_old_codes;
 use super::state_dir::StateError;
 use super::tables::{TableError, Tables, values};
 use super::tokens::TokenStore;
@@ -48,7 +49,8 @@ impl TokenStore {
         most: usize,
         now: i64,
     ) -> Result<Vec<String>, StateError> {
-        self.change("keep what lives for a short time in", |tables| {
+        self.change_rows("keep what lives for a short time in", |tables| {
+            take_turns(tables, new.kind, new.owner)?;
             put(tables, new)?;
             drop_surplus(tables, (new.kind, new.owner, new.key), most, now)
         })
@@ -66,7 +68,8 @@ impl TokenStore {
         Bounds { of_owner, of_all, apart }: Bounds<'_>,
         now: i64,
     ) -> Result<(), StateError> {
-        self.change("keep what lives for a short time in", |tables| {
+        self.change_rows("keep what lives for a short time in", |tables| {
+            take_turns(tables, new.kind, "")?;
             put(tables, new)?;
             drop_surplus(tables, (new.kind, new.owner, new.key), of_owner, now)?;
             drop_surplus_of_all(tables, new, (of_all, apart), now)
@@ -132,8 +135,9 @@ impl TokenStore {
         Ok(count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default())
     }
 
-    /// Removes what has ended, unless another server does so at this moment. Returns how many
-    /// things were removed.
+    /// Removes what has ended, and codes and approvals that nobody can use any more, unless another
+    /// server does so at this moment. Returns how many things that live for a short time were
+    /// removed.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.
@@ -149,8 +153,21 @@ impl TokenStore {
             if !may_clean {
                 return Ok(0);
             }
+            remove_old_codes(tables, now)?;
             tables.execute("DELETE FROM short_lived WHERE ends <= ?1", values![now])
         })
+    }
+}
+
+/// Waits until no other transaction of another server counts the things of a kind and an owner: two
+/// that each add one at once would not see the other's. A file has one writer at a time.
+fn take_turns(tables: Tables<'_>, kind: &str, owner: &str) -> Result<(), TableError> {
+    let wait = "SELECT true FROM pg_advisory_xact_lock(hashtextextended(?1, 0))";
+    match tables {
+        Tables::Sqlite(_) => Ok(()),
+        Tables::Postgresql(_) => {
+            tables.first(wait, values![format!("{kind}\n{owner}")], |_| Ok(())).map(drop)
+        }
     }
 }
 

@@ -45,6 +45,7 @@ CREATE TABLE authorizations (
     ended INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX authorizations_of_clients ON authorizations (client);
+CREATE INDEX authorizations_never_used ON authorizations (created) WHERE used IS NULL;
 CREATE TABLE authorization_codes (
     digest BLOB PRIMARY KEY NOT NULL,
     "authorization" TEXT NOT NULL,
@@ -53,6 +54,7 @@ CREATE TABLE authorization_codes (
     created INTEGER NOT NULL,
     spent INTEGER
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX authorization_codes_by_time ON authorization_codes (created);
 CREATE TABLE refresh_tokens (
     digest BLOB PRIMARY KEY NOT NULL,
     "authorization" TEXT NOT NULL,
@@ -78,11 +80,13 @@ CREATE TABLE browser_sessions (
     browser TEXT,
     address TEXT
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX browser_sessions_by_time ON browser_sessions (created);
 CREATE TABLE sign_in_links (
     digest BLOB PRIMARY KEY NOT NULL,
     subject TEXT NOT NULL,
     created INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX sign_in_links_by_time ON sign_in_links (created);
 CREATE TABLE owner_password (
     "only" INTEGER PRIMARY KEY NOT NULL CHECK ("only" = 1),
     subject TEXT NOT NULL,

@@ -14,15 +14,11 @@ use crate::postgresql::{
     Database, PersonName, PgError, Tenant, TenantConnection, TenantSql, params, tenant_sql,
 };
 use crate::read_limit::ReadLimit;
-use crate::records::PROGRESS_TABLE;
 use crate::records::copying::{self, CopiedRecord, IndexedByStream};
 use crate::sql::Column;
 
 /// How long counting the rows of a table may take.
 const MAX_COUNT: Duration = Duration::from_secs(60 * 60);
-
-/// The table with the progress of the copies of single people.
-const PERSON_COPIES: &str = "person_copies";
 
 /// The rows of a person in a database on PostgreSQL.
 ///
@@ -30,9 +26,8 @@ const PERSON_COPIES: &str = "person_copies";
 pub(super) struct PgEnd {
     database: Database,
     tenant: Tenant,
-    /// The table with the progress. That of a whole database is made for the copy, and nobody opens
-    /// the database while it is there.
-    progress: &'static str,
+    /// Whether the copy is one of a whole database. Nobody opens the database meanwhile.
+    is_whole: bool,
 }
 
 type Value = Box<dyn ToSql + Sync>;
@@ -43,31 +38,27 @@ impl PgEnd {
         if database.has_subjects()? {
             return Err(CopyError::SeveralPeople);
         }
-        let tenant = database.sole_tenant()?;
-        Ok(Self { database: database.clone(), tenant, progress: PROGRESS_TABLE })
+        let tenant = database.sole_tenant_of_copy()?;
+        Ok(Self { database: database.clone(), tenant, is_whole: true })
     }
 
     /// Opens the rows of a person of a database, to read them.
     pub(super) fn of_person(database: &Database, person: &PersonName) -> Result<Self, CopyError> {
         database.refuse_if_half_copied()?;
         let tenant = database.named_tenant(person)?.ok_or(CopyError::NoPerson("--from"))?;
-        Ok(Self { database: database.clone(), tenant, progress: PERSON_COPIES })
+        Ok(Self { database: database.clone(), tenant, is_whole: false })
     }
 
     /// Opens the rows of a person of a database, to fill them. Makes a person who is not there yet.
     pub(super) fn for_person(database: &Database, person: &PersonName) -> Result<Self, CopyError> {
         database.refuse_if_half_copied()?;
         let tenant = database.named_or_made_tenant(person)?.ok_or(CopyError::NoPerson("--to"))?;
-        Ok(Self { database: database.clone(), tenant, progress: PERSON_COPIES })
+        Ok(Self { database: database.clone(), tenant, is_whole: false })
     }
 
     /// Returns the identifier of the person, which names the folder of their space.
     pub(super) fn person(&self) -> &str {
         self.tenant.id()
-    }
-
-    fn is_of_one_of_several(&self) -> bool {
-        self.progress == PERSON_COPIES
     }
 
     fn read<T>(
@@ -107,19 +98,14 @@ impl PgEnd {
         source: &History,
         forget: &BTreeSet<&str>,
     ) -> Result<(), CopyError> {
-        let table = self.progress;
-        if self.is_of_one_of_several() {
-            connection
-                .rows(&tenant_sql!("UPDATE tenants SET incomplete = 1 WHERE number = $1"), &[])?;
-        }
+        let sql = tenant_sql!("UPDATE tenants SET incomplete = $2 WHERE number = $1");
+        connection.rows(&sql, params![if self.is_whole { 2_i64 } else { 1 }])?;
         let sql = tenant_sql!(
-            " (tenant, name, last, done) VALUES ($1, $2, $3, 0) \
+            "INSERT INTO person_copies (tenant, name, last, done) VALUES ($1, $2, $3, 0) \
              ON CONFLICT (tenant, name) DO UPDATE SET last = excluded.last"
-        )
-        .with_head(&format!("INSERT INTO {table}"));
+        );
         connection.rows(&sql, params![CopyProgress::SOURCE.as_bytes(), source.encode()])?;
-        let sql = tenant_sql!(" WHERE tenant = $1 AND name = $2")
-            .with_head(&format!("DELETE FROM {table}"));
+        let sql = tenant_sql!("DELETE FROM person_copies WHERE tenant = $1 AND name = $2");
         for name in forget {
             connection.rows(&sql, params![name.as_bytes()])?;
         }
@@ -127,15 +113,13 @@ impl PgEnd {
     }
 
     fn move_mark(
-        &self,
         connection: &TenantConnection<'_>,
         Advance { name, from, to }: &Advance<'_>,
     ) -> Result<(), CopyError> {
         let sql = tenant_sql!(
-            " SET last = $3, done = $4 WHERE tenant = $1 AND name = $2 \
+            "UPDATE person_copies SET last = $3, done = $4 WHERE tenant = $1 AND name = $2 \
              AND last IS NOT DISTINCT FROM $5 AND done = $6 RETURNING 1"
-        )
-        .with_head(&format!("UPDATE {}", self.progress));
+        );
         let [last, before] = [to, from].map(|mark| mark.last.as_ref().map(Key::encode));
         let [is_done, was_done] = [to, from].map(|mark| i64::from(mark.is_done));
         let moved =
@@ -166,11 +150,8 @@ fn own_rows(table: &Table) -> TenantSql {
 
 /// Ends a statement that removes rows: it removes none if the copy of a table is done, and returns
 /// a row for each that is removed.
-fn unless_done(progress: &str) -> String {
-    format!(
-        " AND NOT EXISTS (SELECT 1 FROM {progress} WHERE tenant = $1 AND name = $2) RETURNING 1"
-    )
-}
+const UNLESS_DONE: &str =
+    " AND NOT EXISTS (SELECT 1 FROM person_copies WHERE tenant = $1 AND name = $2) RETURNING 1";
 
 impl TableReader for PgEnd {
     fn rows_after(
@@ -226,16 +207,9 @@ impl TableReader for PgEnd {
 impl CopyTarget for PgEnd {
     fn progress(&self) -> Result<Option<CopyProgress>, CopyError> {
         self.read(|connection| {
-            let sql = tenant_sql!("SELECT to_regclass($2)::text WHERE $1::bigint IS NOT NULL");
-            let found = connection.one(&sql, params![self.progress])?;
-            if found.map(|row| get::<Option<String>>(&row, 0)).transpose()?.flatten().is_none() {
-                return Ok(None);
-            }
-            let table = self.progress;
-            let sql = tenant_sql!(" WHERE tenant = $1")
-                .with_head(&format!("SELECT name, last, done FROM {table}"));
+            let sql = tenant_sql!("SELECT name, last, done FROM person_copies WHERE tenant = $1");
             let rows = connection.rows(&sql, &[])?;
-            if rows.is_empty() && self.is_of_one_of_several() {
+            if rows.is_empty() {
                 return Ok(None);
             }
             let rows = rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?)));
@@ -245,10 +219,6 @@ impl CopyTarget for PgEnd {
     }
 
     fn begin_empty(&mut self, source: &History, tables: &[&Table]) -> Result<(), CopyError> {
-        if !self.is_of_one_of_several() {
-            self.read(|connection| refuse_rows(connection, tables))?;
-            return self.begin(source, &BTreeSet::new());
-        }
         self.write(|connection| {
             // Every write of records waits for this lock, and then finds the tenant incomplete.
             connection
@@ -263,17 +233,14 @@ impl CopyTarget for PgEnd {
     }
 
     fn begin(&mut self, source: &History, forget: &BTreeSet<&str>) -> Result<(), CopyError> {
-        if !self.is_of_one_of_several() {
-            self.database.make_copy_progress()?;
-        }
         self.write(|connection| self.begin_in(connection, source, forget))
     }
 
     fn begin_table(&mut self, name: &str) -> Result<(), CopyError> {
         let sql = tenant_sql!(
-            " (tenant, name, done) VALUES ($1, $2, 0) ON CONFLICT DO NOTHING RETURNING 1"
-        )
-        .with_head(&format!("INSERT INTO {}", self.progress));
+            "INSERT INTO person_copies (tenant, name, done) VALUES ($1, $2, 0) \
+             ON CONFLICT DO NOTHING RETURNING 1"
+        );
         let begun = self.write(|connection| Ok(connection.one(&sql, params![name.as_bytes()])?));
         begun?.map(drop).ok_or(CopyError::Taken)
     }
@@ -306,20 +273,19 @@ impl CopyTarget for PgEnd {
         let values: Vec<&(dyn ToSql + Sync)> = columns.iter().map(AsRef::as_ref).collect();
         self.write(|connection| {
             connection.rows(&sql, &values)?;
-            self.move_mark(connection, advance)
+            Self::move_mark(connection, advance)
         })
     }
 
     fn remove_some(&mut self, table: &Table, limit: usize) -> Result<usize, CopyError> {
         let (name, key) = (table.name, table.key_list());
-        let progress = self.progress;
         let some = own_rows(table)
             .with_head(&format!(" AND ({key}) IN (SELECT {key} FROM {name} "))
             .with_tail(&format!(" LIMIT {limit})"));
         let sql = own_rows(table)
             .with_head(&format!("DELETE FROM {name} "))
             .with_tail(some.text())
-            .with_tail(&unless_done(progress));
+            .with_tail(UNLESS_DONE);
         self.write(|connection| Ok(connection.rows(&sql, params![name.as_bytes()])?.len()))
     }
 
@@ -334,7 +300,7 @@ impl CopyTarget for PgEnd {
                 let sql = tenant_sql!(" WHERE tenant = $1")
                     .with_head(&some)
                     .with_tail(&format!(" LIMIT {limit})"))
-                    .with_tail(&unless_done(self.progress));
+                    .with_tail(UNLESS_DONE);
                 if !connection.rows(&sql, params![name])?.is_empty() {
                     return Ok(true);
                 }
@@ -351,7 +317,7 @@ impl CopyTarget for PgEnd {
     ) -> Result<(), CopyError> {
         self.write(|connection| {
             copying::index_on_postgresql(connection, streams, records)?;
-            self.move_mark(connection, advance)
+            Self::move_mark(connection, advance)
         })
     }
 
@@ -368,13 +334,8 @@ impl CopyTarget for PgEnd {
     }
 
     fn finish(&mut self) -> Result<(), CopyError> {
-        if !self.is_of_one_of_several() {
-            return Ok(self.database.drop_copy_progress()?);
-        }
         self.write(|connection| {
-            let sql = tenant_sql!(" WHERE tenant = $1")
-                .with_head(&format!("DELETE FROM {}", self.progress));
-            connection.rows(&sql, &[])?;
+            connection.rows(&tenant_sql!("DELETE FROM person_copies WHERE tenant = $1"), &[])?;
             connection
                 .rows(&tenant_sql!("UPDATE tenants SET incomplete = 0 WHERE number = $1"), &[])?;
             Ok(())

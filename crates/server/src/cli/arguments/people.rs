@@ -71,19 +71,31 @@ Examples:
 
 fn database(settings: Settings<'_>) -> Command {
     Command::new("database")
-        .about("Says what happened to the database that servers share.")
+        .about("Prepares the database that servers share, or says what happened to it.")
         .args(own_settings(settings))
         .subcommand_required(true)
         .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("prepare")
+                .about(
+                    "Makes the tables, and lets the role of the servers read and write their rows.",
+                )
+                .arg(
+                    one("servers_role", "ROLE", "The role that servers connect as.").required(true),
+                ),
+        )
         .subcommand(Command::new("restored").about(
             "Says that the database was restored from a backup, so that no client goes on from a \
              moment that it has never seen.",
         ))
         .after_help(
             "\
-Run it once after a restore, before servers use the database. It changes no record.
+`prepare` connects as the role that owns the database. Run it before the first server starts, and \
+before those of a new version do. `restored` is for once after a restore, before servers use the \
+database. It changes no record.
 
-Example:
+Examples:
+  stile database prepare --servers-role stile --database postgres://stile_owner@db.example/stile
   stile database restored --database postgres://stile@db.example/stile",
         )
 }

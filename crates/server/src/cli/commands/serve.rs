@@ -13,6 +13,7 @@ use stile_domain::scope::Scopes;
 use stile_import::importer::ImportTarget;
 use stile_records::RecordService;
 use stile_store::journal::Journal;
+use stile_store::postgresql::{Database, DatabaseRole};
 use stile_store::space::Space;
 use stile_store::state::{ServedFolder, StateDir};
 use stile_tools::space::SpaceTools;
@@ -164,6 +165,12 @@ fn fleet(home: &Home, service: &Service) -> Result<Option<Arc<Fleet>>, Failure> 
     let fleet = Fleet::new(Arc::new(home.tokens()?), Some(database.clone()));
     let others = Arc::clone(&fleet);
     service.metrics().add_others(move || others.metrics(&database.pools()));
+    let role = home.database().map(Database::role).transpose()?;
+    if role == Some(DatabaseRole::OwnsTables)
+        && let Some(caution) = role.and_then(DatabaseRole::caution)
+    {
+        tracing::warn!("{caution}");
+    }
     Ok(Some(fleet))
 }
 

@@ -13,15 +13,25 @@ use crate::records::rows::{
     FIRST_ROWS, Filter, ListRows as _, MOST_ROWS, Rows as _, count_of, each_of_page, record_row,
 };
 
+/// The records of the largest page whose bodies are read with their rows.
+const MOST_OF_PAGE: usize = 256;
+
 impl ReadLists for PgSnapshot<'_> {
     fn scan(&self, source: &RecordSource, scan: &Scan<'_>) -> Result<Vec<RecordRow>, Problem> {
         let filter = Filter::visible(self.door(), source, scan.conditions)?;
         if !filter.residue.is_empty() {
             return Ok(self.scan_some(source, scan, usize::MAX)?.rows);
         }
+        // A page is written next. What reads many more records does not look at them all.
+        let is_page = scan.limit <= MOST_OF_PAGE;
+        let columns = if is_page { ", body" } else { "" };
         let mut rows = Vec::new();
-        each_of_page(self.door(), filter, "records", scan, "", &mut |row| {
-            rows.push(record_row(row)?);
+        each_of_page(self.door(), filter, "records", scan, columns, &mut |row| {
+            let record = record_row(row)?;
+            if is_page {
+                self.keep_body(record.number, row.get(4)?);
+            }
+            rows.push(record);
             Ok(true)
         })?;
         Ok(rows)
@@ -50,6 +60,7 @@ impl ReadLists for PgSnapshot<'_> {
                 read += 1;
                 let record = record_row(row)?;
                 if residue.holds(row.get(4)?)? {
+                    self.keep_body(record.number, row.get(4)?);
                     found.push(record.clone());
                 }
                 last = Some(record);

@@ -10,6 +10,7 @@ use stile_testkit::postgres::{PostgresServer, TestDatabase};
 use super::*;
 use crate::cancellation::Cancellation;
 use crate::postgresql::PgError;
+use crate::postgresql::tests::open_as_servers_do;
 use crate::records::sqlite::tests::{incoming, indexed, message, messages, permits};
 use crate::records::{RecordQuery, Records, SortOrder};
 
@@ -28,7 +29,7 @@ fn hosted(test: &str) -> Option<Hosted> {
 fn open(database: TestDatabase) -> Hosted {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(folder.path()).unwrap();
-    let opened = Database::open(&database.address()).unwrap();
+    let opened = open_as_servers_do(&database);
     let records = open_records(&state, &opened).unwrap();
     Hosted { records, database, folder }
 }
@@ -41,7 +42,7 @@ impl Hosted {
     /// Opens the same database, as another server would.
     fn other(&self) -> Result<Records, RecordsError> {
         let state = StateDir::open(self.folder.path()).unwrap();
-        open_records(&state, &Database::open(&self.database.address())?)
+        open_records(&state, &Database::open(&self.database.servers_address())?)
     }
 
     fn number_of_records(&self) -> String {

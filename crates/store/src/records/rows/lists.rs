@@ -1,5 +1,7 @@
 //! The records of a source: pages in the order of lists, all of them, and how many there are.
 
+use std::collections::HashMap;
+
 use stile_domain::records::filter::Condition;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
@@ -8,7 +10,7 @@ use super::filter::{AFTER_NUMBER, FIRST_ROWS, Filter, MOST_ROWS, records_by_numb
 use super::records::{RecordRows, record_row};
 use super::transaction::Rows;
 use crate::records::model::{RecordRow, RecordSource, Scan, ScanRange, ScanStart, SortOrder};
-use crate::sql::{Door, Row};
+use crate::sql::{Door, Row, statement, values};
 
 /// Takes a record and its whole body. Returns whether to continue.
 pub(in crate::records) type TakeBody<'t> =
@@ -35,6 +37,39 @@ pub(in crate::records) trait ListRows: RecordRows {
             })?;
         }
         Ok((u64::try_from(count).unwrap_or_default(), latest))
+    }
+
+    /// Does the same for some sources. PostgreSQL knows the numbers of streams that the caller sees
+    /// as a whole, and reads no record for these.
+    fn counts(&self, sources: &[RecordSource]) -> Result<Vec<(u64, Option<Instant>)>, Problem> {
+        let is_whole = |source: &RecordSource| {
+            matches!(self.door(), Door::Postgresql(_))
+                && source.visibility.time.is_none()
+                && source.visibility.keys().is_none()
+        };
+        let whole: Vec<i64> =
+            sources.iter().filter(|source| is_whole(source)).map(|source| source.id).collect();
+        let sql = statement!(
+            "SELECT c.stream, c.records, latest.emitted FROM stream_counts c \
+             LEFT JOIN LATERAL (SELECT r.emitted FROM records r WHERE r.tenant = $1 \
+             AND r.stream = c.stream AND r.emitted > -9000000000000000000 ORDER BY r.emitted DESC LIMIT 1) AS latest ON true \
+             WHERE c.tenant = $1 AND c.stream = ANY($2)"
+        );
+        let known: HashMap<i64, (i64, Option<i64>)> = match whole.is_empty() {
+            true => HashMap::new(),
+            false => {
+                let row = |row: &Row<'_>| Ok((row.get(0)?, (row.get(1)?, row.get(2)?)));
+                self.door().all(sql, values![whole], row)?.into_iter().collect()
+            }
+        };
+        let count = |source: &RecordSource| {
+            if !is_whole(source) {
+                return self.count(source);
+            }
+            let (count, latest) = known.get(&source.id).copied().unwrap_or_default();
+            Ok((u64::try_from(count).unwrap_or_default(), latest.map(Instant)))
+        };
+        sources.iter().map(count).collect()
     }
 
     /// Returns the numbers of the visible records of a source, in order. `None` if there are more

@@ -113,19 +113,27 @@ pub(in crate::records) trait RecordRows: Rows {
     fn bodies(&self, records: &[(&RecordSource, i64)], take: TakeBytes<'_>) -> Result<(), Problem> {
         let sources: HashMap<i64, &RecordSource> =
             records.iter().map(|(source, record)| (*record, *source)).collect();
-        let numbers: Vec<i64> = sources.keys().copied().collect();
+        let granted = |record: i64, body: &[u8]| -> Result<Vec<u8>, Problem> {
+            let source = sources.get(&record).ok_or(Problem::Corrupt)?;
+            match source.visibility.fields() {
+                None => Ok(body.to_vec()),
+                Some(fields) => RecordBody::new(body).project(fields).map_err(|_| Problem::Corrupt),
+            }
+        };
+        let mut numbers = Vec::new();
+        for record in sources.keys().copied() {
+            match self.body_read_along(record) {
+                Some(body) => take(record, granted(record, &body)?),
+                None => numbers.push(record),
+            }
+        }
+        if numbers.is_empty() {
+            return Ok(());
+        }
         let sql = statement!("SELECT id, body FROM records WHERE tenant = $1 AND id = ANY($2)");
         self.door().each(sql, values![numbers], &mut |row| {
             let record: i64 = row.get(0)?;
-            let body: &[u8] = row.get(1)?;
-            let source = sources.get(&record).ok_or(Problem::Corrupt)?;
-            let granted = match source.visibility.fields() {
-                None => body.to_vec(),
-                Some(fields) => {
-                    RecordBody::new(body).project(fields).map_err(|_| Problem::Corrupt)?
-                }
-            };
-            take(record, granted);
+            take(record, granted(record, row.get(1)?)?);
             Ok(true)
         })
     }

@@ -47,6 +47,7 @@ pub(super) fn check(
                         findings.extend(checkup::database(database));
                     }
                     findings.extend(state_files(&home));
+                    findings.extend(role(&home));
                     if home.has_records() {
                         findings.push(records(&home, matches, environment));
                     }
@@ -79,6 +80,17 @@ fn no_state(state: &Path) -> Finding {
             "name another with --state or STILE_STATE",
         ),
     }
+}
+
+/// Checks that servers connect to their database with a role of their own.
+fn role(home: &Home) -> Option<Finding> {
+    Some(match home.database()?.role() {
+        Err(error) => Finding::bad("role", error.to_string(), "see the check of the database"),
+        Ok(role) => match role.caution() {
+            None => Finding::good("role", "reads and writes rows, and changes no table"),
+            Some(caution) => Finding::warning("role", caution, "docs/deployment.md shows how"),
+        },
+    })
 }
 
 fn root(resolved: &Resolved) -> Finding {
