@@ -80,6 +80,11 @@ impl PastChangeKind {
         )
     }
 
+    /// Whether the change made a file or a folder.
+    pub fn is_creation(self) -> bool {
+        matches!(self, Self::Created | Self::FolderCreated)
+    }
+
     /// Whether the change gave a file or a folder another path.
     pub fn is_move(self) -> bool {
         matches!(self, Self::Moved | Self::FolderMoved | Self::FolderMerged)

@@ -8,6 +8,11 @@
 //! First versions are shared by a dynamic threshold: those of one client may take as much as they
 //! leave to all others. So a client that is alone has half of the history for first versions, and a
 //! client that keeps little always finds room, however much the others keep.
+//!
+//! An undo keeps what it replaces, too. Nothing that it gives back goes for that, and what it will
+//! keep is decided before its first step, so that its plan can say what it will not.
+
+use std::collections::BTreeSet;
 
 use super::past_change::PastChangeKind;
 use crate::hash::ContentHash;
@@ -197,6 +202,35 @@ fn room_within(share: u64, Addition { added, charged }: Addition, history: &Hist
     }
 }
 
+/// A version that an undo replaces or removes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UndoCopy {
+    /// The version.
+    pub version: ContentHash,
+    /// The bytes that the version needs; 0 if it is in the history and stays there in any case.
+    pub bytes: u64,
+}
+
+/// Decides which versions an undo keeps of those that it replaces or removes. `room` is what can
+/// become free for them: all bytes but those of first versions, of the rows, and of the versions
+/// that the undo gives back, which stay until it is made. Earlier ones come first.
+pub fn kept_by_undo(
+    mut room: u64,
+    copies: impl IntoIterator<Item = UndoCopy>,
+) -> BTreeSet<ContentHash> {
+    let mut kept = BTreeSet::new();
+    for UndoCopy { version, bytes } in copies {
+        if kept.contains(&version) {
+            continue;
+        }
+        if let Some(rest) = room.checked_sub(bytes) {
+            room = rest;
+            kept.insert(version);
+        }
+    }
+    kept
+}
+
 /// Returns which later versions go so that `excess` bytes become free. `laters` are the candidates
 /// with their sizes, in the order in which they go.
 pub fn victims<T>(laters: impl IntoIterator<Item = (T, u64)>, excess: u64) -> Vec<T> {
@@ -301,6 +335,15 @@ mod tests {
         assert_eq!(class_of(Some(mine), last(Moved, First)), First);
         assert_eq!(class_of(Some(mine), last(Moved, Later)), Later);
         assert_eq!(class_of(None, None), First);
+    }
+
+    #[test]
+    fn an_undo_keeps_what_fits_and_counts_each_version_once() {
+        let version = |number: u8| ContentHash::digest(&[number]);
+        let copies = [(1, 40), (2, 70), (1, 40), (3, 60), (4, 0), (5, 1)];
+        let copies = copies.map(|(number, bytes)| UndoCopy { version: version(number), bytes });
+        assert_eq!(kept_by_undo(100, copies), BTreeSet::from([1, 3, 4].map(version)));
+        assert_eq!(kept_by_undo(0, copies), BTreeSet::from([version(4)]));
     }
 
     #[test]

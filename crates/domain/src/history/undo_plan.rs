@@ -15,7 +15,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use crate::hash::ContentHash;
 use crate::path::SpacePath;
-use crate::unseen::shown;
+use crate::shown_paths::ShownPaths;
 
 use super::past_change::{ChangeNumber, PastChange, PastChangeKind};
 use super::past_folder::{FolderNow, FolderRest, PastFolder};
@@ -110,6 +110,16 @@ impl UndoStep {
         }
     }
 
+    /// Returns the paths that the step changes.
+    pub fn paths(&self) -> impl Iterator<Item = &SpacePath> {
+        let other = match self {
+            Self::MoveBack { to, .. } => Some(to),
+            Self::GiveFolder { from, .. } => from.as_ref(),
+            _ => None,
+        };
+        std::iter::once(self.path()).chain(other)
+    }
+
     /// Returns the first change that the step takes back; `None` for a folder, which no history
     /// records.
     pub fn takes_back(&self) -> Option<ChangeNumber> {
@@ -163,9 +173,10 @@ pub struct LeftChange {
 }
 
 impl LeftChange {
-    /// Returns the reason as the end of a sentence about the file, for the owner.
-    pub fn text(&self) -> String {
-        let named = self.to.as_ref().map(|to| shown(to.as_str()));
+    /// Returns the reason as the end of a sentence about the file, for the owner, in an output with
+    /// other paths.
+    pub fn text(&self, paths: &ShownPaths) -> String {
+        let named = self.to.as_ref().map(|to| paths.show(to));
         match (&named, self.why) {
             (Some(held), LeftReason::Holds { others: 0 }) => {
                 format!("stays, since it holds {held}")
@@ -259,6 +270,14 @@ pub struct UndoPlan {
     pub left: Vec<LeftChange>,
 }
 
+impl UndoPlan {
+    /// Returns the paths that the plan names.
+    pub fn paths(&self) -> impl Iterator<Item = &SpacePath> {
+        let steps = self.steps.iter().flat_map(UndoStep::paths);
+        steps.chain(self.left.iter().flat_map(|left| std::iter::once(&left.path).chain(&left.to)))
+    }
+}
+
 /// A file on the way through the plan.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
@@ -288,8 +307,8 @@ pub trait UndoFacts {
     /// other attributes than the one that had it then. The file is at the path `now` so far.
     fn is_other_file(&mut self, now: &SpacePath, path: &SpacePath, before: ChangeNumber) -> bool;
 
-    /// Returns where a file is now that a change made at a path, if somebody moved it from there by
-    /// a change that is not to be taken back.
+    /// Returns where a file or a folder is now that a change made at a path, if somebody moved it
+    /// from there by a change that is not to be taken back.
     fn moved_since(&mut self, _path: &SpacePath, _made: ChangeNumber) -> Option<SpacePath> {
         None
     }
@@ -433,6 +452,8 @@ impl Planner<'_> {
                 let left = self.file(to, change.number).made != Some(version);
                 let why = match left {
                     true => Some(LeftReason::NotKept),
+                    // A change that is left may have put another file of the same content there.
+                    false if self.is_twin_of_moved(change, to) => Some(LeftReason::ChangedSince),
                     false => self.obstacle(&change.path).map(LeftReason::Blocked),
                 };
                 if let Some(why) = why {
@@ -461,6 +482,13 @@ impl Planner<'_> {
             }
             _ => self.leave(change.number, to, LeftReason::ChangedSince),
         }
+    }
+
+    /// Whether the file at the path `to` is not the one that a change moved there, but one that a
+    /// later change moved there, which is left.
+    fn is_twin_of_moved(&mut self, change: &PastChange, to: &SpacePath) -> bool {
+        let is_left = self.plan.left.iter().any(|left| left.path == *to);
+        is_left && self.is_other_file(to, change.number)
     }
 
     fn add_move_back(&mut self, change: &PastChange, to: &SpacePath, from: ContentHash) {

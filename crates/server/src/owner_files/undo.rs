@@ -13,16 +13,17 @@ use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::folder_modes::{FolderModes, folder_modes, folders_before};
 use stile_domain::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
-use stile_domain::history::past_folder::{FolderNow, PastFolder};
+use stile_domain::history::past_folder::{FolderNow, FolderRest, PastFolder};
 use stile_domain::history::undo_plan::again::undo_plan_again;
 use stile_domain::history::undo_plan::places::Places;
 use stile_domain::history::undo_plan::{
-    LeftChange, LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep,
+    LeftChange, LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep, folders_above,
 };
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
+use stile_domain::shown_paths::ShownPaths;
 use stile_store::history::{
-    ChangeQuery, ForeseenChange, History, HistoryError, UnrecordedChanges, VersionError,
+    ChangeQuery, ForeseenStep, History, HistoryError, UndoRoom, UnrecordedChanges, VersionError,
 };
 
 use super::{OwnerFiles, OwnerFilesError};
@@ -46,6 +47,8 @@ pub struct PlannedUndo {
     pub plan: UndoPlan,
     /// The modes of the folders that steps make.
     modes: BTreeMap<SpacePath, u32>,
+    /// What the history keeps of what steps replace or remove.
+    room: UndoRoom,
     /// The files that steps replace or remove although the history has no room for what they hold.
     pub lacking: Vec<SpacePath>,
     /// Changes of the client that no history has.
@@ -68,6 +71,12 @@ pub enum Shortfall<'a> {
 }
 
 impl PlannedUndo {
+    /// Returns how an output shows the paths of the plan.
+    pub fn shown_paths(&self) -> ShownPaths {
+        let unrecorded = self.unrecorded.iter().flat_map(|gap| &gap.paths);
+        ShownPaths::of(self.plan.paths().chain(unrecorded))
+    }
+
     /// Returns why the undo will not be whole.
     pub fn shortfalls(&self) -> Vec<Shortfall<'_>> {
         self.shortfalls_with(&self.lacking, &[])
@@ -108,6 +117,12 @@ impl MadeUndo<'_> {
     pub fn shortfalls(&self) -> Vec<Shortfall<'_>> {
         self.planned.shortfalls_with(&self.lacking, &self.failed)
     }
+
+    /// Whether the history has everything that steps replaced or removed, so that the undo itself
+    /// can be taken back whole.
+    pub fn can_be_taken_back(&self) -> bool {
+        self.lacking.is_empty()
+    }
 }
 
 /// Plans what takes the changes back that `query` finds; `None` if there are none.
@@ -129,8 +144,8 @@ pub async fn plan(
     let (mut plan, found) = plan_of(owner, &changes, &undone).await?;
     plan.bring_back_first();
     let modes = plan_folder_modes(owner, (query, &changes), &mut plan).await?;
-    let lacking = foresee_lacking(owner, &plan, &found).await?;
-    Ok(Some(PlannedUndo { plan, modes, lacking, unrecorded }))
+    let (room, lacking) = decide_room(owner, &plan, &found).await?;
+    Ok(Some(PlannedUndo { plan, modes, room, lacking, unrecorded }))
 }
 
 /// Adds what gives folders their modes to the plan. Returns the modes of all folders with files of
@@ -187,6 +202,7 @@ pub async fn carry_out<'p>(
 ) -> MadeUndo<'p> {
     let mut failed = Vec::new();
     owner.call.set_folder_modes(planned.modes.clone());
+    owner.call.set_room(planned.room.clone());
     close_folders(owner, &planned.plan.steps).await;
     for (done, step) in (0..).zip(&planned.plan.steps) {
         on_step(done);
@@ -248,11 +264,10 @@ fn undone_before(
     Ok(undone)
 }
 
-/// Returns where files are that were moved after the first of `changes`, which are to be taken
+/// Returns where files and folders are that were moved after the first of `changes`, which are to be taken
 /// back.
 fn places(owner: &OwnerFiles, changes: &[PastChange]) -> Result<Places, HistoryError> {
-    let creates = |change: &PastChange| change.kind == PastChangeKind::Created;
-    let Some(first) = changes.iter().find(|change| creates(change)) else {
+    let Some(first) = changes.iter().find(|change| change.kind.is_creation()) else {
         return Ok(Places::default());
     };
     let mut all = owner.history.changes(&ChangeQuery::default())?;
@@ -288,7 +303,7 @@ struct Found {
     unknown_folders: BTreeSet<SpacePath>,
     /// What folders were before the changes of them.
     past_folders: BTreeMap<ChangeNumber, PastFolder>,
-    /// Where files are that calls moved.
+    /// Where files and folders are that calls moved.
     places: Places,
 }
 
@@ -371,7 +386,7 @@ async fn plan_of(
         // Steps that were planned without knowing the files may not be needed.
         for step in unknown.into_iter().filter(|_| all_paths_are_known) {
             let UndoStep::Restore { path, from, to, before } = step else { continue };
-            let lacks = lacks(owner, &found, &path, before, (from, to)).await;
+            let lacks = lacks(owner, &found, &path, (from, to)).await;
             found.lacks.insert((path, before, from), lacks);
         }
     }
@@ -399,66 +414,102 @@ async fn bytes_by_then(owner: &OwnerFiles, found: &Found, version: ContentHash) 
     }
 }
 
-/// Returns the files that steps of a plan replace or remove although the history has no room for
-/// what they hold.
-async fn foresee_lacking(
+/// Decides what the history keeps of what the steps of a plan replace or remove. Returns the files,
+/// too, of which it does not.
+async fn decide_room(
     owner: &OwnerFiles,
     plan: &UndoPlan,
     found: &Found,
-) -> Result<Vec<SpacePath>, OwnerFilesError> {
-    let free = owner.history.free_bytes()?;
-    let (mut needed, mut changes) = (0, Vec::new());
+) -> Result<(UndoRoom, Vec<SpacePath>), OwnerFilesError> {
+    let (mut folders, mut steps) = (FoldersByThen::default(), Vec::new());
     for step in &plan.steps {
-        let Some((mut change, path)) = foreseen(step) else { continue };
-        if let (Some(version), true) = (change.before, change.kind != PastChangeKind::Moved) {
-            let bytes = bytes_by_then(owner, found, version).await.unwrap_or_default();
-            change.stored = History::stored_bytes(&bytes)?;
-        }
-        needed += change.stored + MOST_ROW_BYTES + 4 * path.as_str().len() as u64;
-        changes.push(change);
+        let rows = rows_of(owner, step, &mut folders).await?;
+        let (from, wanted) = match step {
+            UndoStep::Restore { from, to, .. } => (*from, Some(*to)),
+            UndoStep::Remove { from, .. } => (Some(*from), None),
+            _ => (None, None),
+        };
+        let path = step.path();
+        let bytes = match from {
+            Some(from) => bytes_by_then(owner, found, from).await,
+            None => None,
+        };
+        let needs = wanted.map(|wanted| {
+            // A version that cannot be found any more makes its step fail.
+            let most = owner.most_bytes();
+            owner.history.needed_for(path, wanted, bytes.as_deref(), most).unwrap_or_default()
+        });
+        let copy = from.map(|from| {
+            let kind = match wanted {
+                Some(_) => PastChangeKind::Replaced,
+                None => PastChangeKind::Removed,
+            };
+            let version = (from, bytes.as_deref().unwrap_or_default());
+            owner.history.foresee_copy(&owner.call, (kind, path), version)
+        });
+        steps.push(ForeseenStep { rows, needs: needs.flatten(), copy: copy.transpose()? });
     }
-    if needed <= free {
-        return Ok(Vec::new());
-    }
-    Ok(owner.history.foresee_lacking(&owner.call, &changes)?)
+    Ok(owner.history.undo_room(&steps)?)
 }
 
-/// The most bytes that a row of the history takes beside its paths.
-const MOST_ROW_BYTES: u64 = 512;
+/// Which folders are there after the steps so far, as far as that is known.
+type FoldersByThen = BTreeMap<SpacePath, bool>;
 
-/// Returns the change of a step as the history will record it, and the file; `None` for a folder.
-fn foreseen(step: &UndoStep) -> Option<(ForeseenChange, &SpacePath)> {
-    let (kind, to, before, after) = match step {
-        UndoStep::Restore { from: None, to, .. } => {
-            (PastChangeKind::Created, None, None, Some(*to))
-        }
-        UndoStep::Restore { from, to, .. } => (PastChangeKind::Replaced, None, *from, Some(*to)),
-        UndoStep::Remove { from, .. } => (PastChangeKind::Removed, None, Some(*from), None),
-        UndoStep::MoveBack { from, to, .. } => {
-            (PastChangeKind::Moved, Some(to.clone()), Some(*from), Some(*from))
-        }
-        UndoStep::RemoveFolder { .. }
-        | UndoStep::GiveFolder { .. }
-        | UndoStep::UnmakeFolder { .. }
-        | UndoStep::SetFolderMode { .. } => return None,
+/// Returns the bytes of the rows that a step adds to the history, those of the folders that it
+/// makes among them.
+async fn rows_of(
+    owner: &OwnerFiles,
+    step: &UndoStep,
+    folders: &mut FoldersByThen,
+) -> Result<u64, OwnerFilesError> {
+    let row = |path: &SpacePath, to: Option<&SpacePath>, rest: &FolderRest| {
+        History::bytes_of_row(path, to, rest)
     };
-    let path = step.path();
-    Some((ForeseenChange { kind, path: path.clone(), to, before, stored: 0, after }, path))
+    let (path, none) = (step.path(), FolderRest::new());
+    let mut rows = match step {
+        UndoStep::GiveFolder { from: Some(from), rest, .. } if !rest.is_empty() => {
+            row(from, Some(path), rest)
+        }
+        UndoStep::GiveFolder { .. } => 0,
+        UndoStep::MoveBack { to, .. } => row(path, Some(to), &none),
+        // The row of the removal, and the note of the mode.
+        UndoStep::RemoveFolder { .. } | UndoStep::UnmakeFolder { .. } => {
+            folders.insert(path.clone(), false);
+            2 * row(path, None, &none)
+        }
+        UndoStep::Restore { .. } | UndoStep::Remove { .. } | UndoStep::SetFolderMode { .. } => {
+            row(path, None, &none)
+        }
+    };
+    let needed: Vec<SpacePath> = match step {
+        UndoStep::GiveFolder { .. } => {
+            std::iter::once(path.clone()).chain(folders_above(path)).collect()
+        }
+        UndoStep::MoveBack { to, .. } => folders_above(to).collect(),
+        UndoStep::Restore { from: None, .. } => folders_above(path).collect(),
+        _ => Vec::new(),
+    };
+    for folder in needed {
+        let is_there = match folders.get(&folder) {
+            Some(is_there) => *is_there,
+            None => owner.tools.folder_mode(&owner.caller, &folder).await?.is_some(),
+        };
+        if !is_there {
+            rows += row(&folder, None, &none);
+        }
+        folders.insert(folder, true);
+    }
+    Ok(rows)
 }
 
-/// Returns why the history cannot give a file its version before a change. `from` is the version
-/// that the file has by then, of which the other one may be the beginning.
+/// Returns why the history cannot give a file the version `to`. `from` is the version that the file
+/// has by then, of which the other one may be the beginning.
 async fn lacks(
     owner: &OwnerFiles,
     found: &Found,
     path: &SpacePath,
-    before: ChangeNumber,
     (from, to): (Option<ContentHash>, ContentHash),
 ) -> Option<LeftReason> {
-    let version = OldVersion::Before(before);
-    if owner.tools.version_bytes(&owner.caller, path, Some(version)).await.is_ok() {
-        return None;
-    }
     let bytes = match from {
         Some(from) => bytes_by_then(owner, found, from).await,
         None => None,

@@ -14,6 +14,7 @@ use stile_domain::history::undo_plan::UndoStep;
 use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
 use stile_domain::records::instant::Instant;
+use stile_domain::shown_paths::ShownPaths;
 use stile_domain::unseen::{shown, shown_ends};
 use stile_store::history::ChangeQuery;
 use tokio::runtime::Handle;
@@ -191,13 +192,14 @@ impl PlanView<'_> {
         let steps = &planned.plan.steps;
         let first = self.visit.first_row();
         let mut room = Room::of_page();
+        let paths = planned.shown_paths();
         let left = shortfalls(
-            &planned.shortfalls(),
+            (&planned.shortfalls(), &paths),
             "What will not be taken back",
             (&mut room.part(SHORTFALL_BYTES), self.visit.now),
         );
         let shown = room.fit(steps.iter().skip(first), MAX_NAMED, |step| {
-            html! { li { (step_words(step)) } }
+            html! { li { (step_words(step, &paths)) } }
         });
         let all = steps.len();
         html! {
@@ -226,7 +228,10 @@ impl PlanView<'_> {
                 div class="actions" {
                     button { "Take it back: " (steps(planned.plan.steps.len())) }
                 }
-                p class="muted" { "This undo can be taken back itself." }
+                p class="muted" {
+                    @if planned.lacking.is_empty() { "This undo can be taken back itself." }
+                    @else { "This undo can be taken back itself, except for what is named above." }
+                }
             }
         }
     }
@@ -236,17 +241,19 @@ fn steps(count: usize) -> String {
     if count == 1 { "one step".to_owned() } else { format!("{count} steps") }
 }
 
-fn path(path: &SpacePath) -> Markup {
-    html! { code { bdi { (shown_ends(path.as_str(), MAX_PATH)) } } }
+fn path(path: &SpacePath, all: &ShownPaths) -> Markup {
+    html! { code { bdi { (shown_ends(&all.told_apart(path), MAX_PATH)) } } }
 }
 
-fn file(of: &SpacePath) -> Markup {
+fn file(of: &SpacePath, all: &ShownPaths) -> Markup {
     html! {
-        a href={ (FILE_PATH) "?path=" (encode_component(of.as_str())) } { (path(of)) }
+        a href={ (FILE_PATH) "?path=" (encode_component(of.as_str())) } { (path(of, all)) }
     }
 }
 
-fn step_words(step: &UndoStep) -> Markup {
+fn step_words(step: &UndoStep, all: &ShownPaths) -> Markup {
+    let file = |of: &SpacePath| file(of, all);
+    let path = |of: &SpacePath| path(of, all);
     match step {
         UndoStep::Restore { path, from: Some(_), before, .. } => html! {
             "Restore " (file(path)) " as before change " (before)
@@ -291,18 +298,25 @@ fn done(
         p class="notice" role="status" {
             (made.done()) " of " (steps(planned.plan.steps.len())) " done."
         }
-        (shortfalls(&made.shortfalls(), "What was not taken back", room))
+        (shortfalls((&made.shortfalls(), &planned.shown_paths()), "What was not taken back", room))
         @if let Some(call) = call {
-            p class="links" { a href={ (UNDO_PATH) "?call=" (call) } { "Take this undo back" } }
+            p {
+                a href={ (UNDO_PATH) "?call=" (call) } { "Take this undo back" }
+                @if !made.can_be_taken_back() { ", except for what the history has no room for" }
+            }
         }
         p class="links" { a href=(ACTIVITY_PATH) { "Back to the activity" } }
     }
 }
 
 /// Names everything because of which an undo is not whole, under a heading.
-fn shortfalls(all: &[Shortfall<'_>], heading: &str, (room, now): (&mut Room, i64)) -> Markup {
+fn shortfalls(
+    (all, paths): (&[Shortfall<'_>], &ShownPaths),
+    heading: &str,
+    (room, now): (&mut Room, i64),
+) -> Markup {
     let shown = room.fit(all, MAX_NAMED, |shortfall| {
-        html! { li class="bad" { (shortfall_words(shortfall, now)) } }
+        html! { li class="bad" { (shortfall_words(shortfall, (paths, now))) } }
     });
     html! {
         @if !all.is_empty() {
@@ -313,29 +327,29 @@ fn shortfalls(all: &[Shortfall<'_>], heading: &str, (room, now): (&mut Room, i64
     }
 }
 
-fn shortfall_words(shortfall: &Shortfall<'_>, now: i64) -> Markup {
+fn shortfall_words(shortfall: &Shortfall<'_>, (all, now): (&ShownPaths, i64)) -> Markup {
     match shortfall {
-        Shortfall::Left(left) => html! { (file(&left.path)) ", which " (left.text()) },
+        Shortfall::Left(left) => html! { (file(&left.path, all)) ", which " (left.text(all)) },
         Shortfall::Failed(step, why) => html! {
-            (path(step.path())) ": " (shown(&shown_ends(why, 300)))
+            (path(step.path(), all)) ": " (shown(&shown_ends(why, 300)))
         },
         Shortfall::Unrecorded(gap) => html! {
             (gap.changes) " changes by " bdi { (name_of(&gap.client)) } " between "
             (moment(now, gap.since)) " and " (moment(now, gap.until))
-            " are not in the history, which had no room for them: " (paths(&gap.paths))
+            " are not in the history, which had no room for them: " (paths(&gap.paths, all))
             @if !gap.names_all() { ", and maybe others" }
         },
         Shortfall::NotKept(files) => html! {
             "The history has no room for what " (files.len())
-            " steps replace or remove, so those steps cannot be taken back: " (paths(files))
+            " steps replace or remove, so those steps cannot be taken back: " (paths(files, all))
         },
     }
 }
 
 /// Returns links to files, one after another, as far as they fit.
-fn paths(files: &[SpacePath]) -> Markup {
+fn paths(files: &[SpacePath], all: &ShownPaths) -> Markup {
     let shown = Room::of(REASON_BYTES).fit(files.iter().enumerate(), MAX_NAMED, |(at, path)| {
-        html! { @if at > 0 { ", " } (file(path)) }
+        html! { @if at > 0 { ", " } (file(path, all)) }
     });
     html! {
         (shown)

@@ -76,11 +76,7 @@ fn a_copy_of_a_protected_file_goes_again() {
 #[test]
 fn an_undo_that_needs_room_brings_back_first() {
     let mut chance = Chance::of(5);
-    let mut noise = |letters: usize| -> String {
-        std::iter::repeat_with(|| char::from(b"0123456789abcdef"[chance.below(16)]))
-            .take(letters)
-            .collect()
-    };
+    let mut noise = |letters: usize| noise(&mut chance, letters);
     for removed_first in [true, false] {
         let stage = Stage::new(&["--history-bytes", "100KiB", "--history", "keep"]);
         let own = noise(120_000);
@@ -102,6 +98,69 @@ fn an_undo_that_needs_room_brings_back_first() {
         assert!(stage.text("own.md").as_ref() == Some(&own), "{removed_first}");
         assert_eq!(stage.text("c.md"), None);
     }
+}
+
+/// Returns random letters, which the history cannot make small.
+fn noise(chance: &mut Chance, letters: usize) -> String {
+    std::iter::repeat_with(|| char::from(b"0123456789abcdef"[chance.below(16)]))
+        .take(letters)
+        .collect()
+}
+
+/// What one step keeps must not push out what another step gives back, whatever room there is.
+#[test]
+fn an_undo_does_what_its_plan_says_and_says_what_of_it_cannot_be_taken_back() {
+    let stage = Stage::new(&["--history-bytes", "100KiB", "--history", "keep"]);
+    let mut chance = Chance::of(7);
+    let [own, later, other] = [60_000, 60_000, 160_000].map(|letters| noise(&mut chance, letters));
+    let mut agent = stage.client("cursor");
+    agent.tool("file.create", json!({ "path": "/own.md", "content": own })).unwrap();
+    let edit = json!({
+        "path": "/own.md", "hash": hash(&own), "lines": [1, 0], "old": own, "new": later,
+    });
+    let create = json!({ "path": "/a.md", "content": other });
+    agent.tool("file.create", create).unwrap();
+    agent.tool("text.replace", edit).unwrap();
+    let since = stage.changes()[1]["at"].as_str().unwrap().to_owned();
+    let undo = ["undo", "--client", "cursor", "--since", &since];
+    let plan = stage.stile(&[&undo[..], &["--json"]].concat());
+    let lacking: Value = serde_json::from_slice(&plan.stdout).unwrap();
+    let made = stage.stile(&[&undo[..], &["--yes"]].concat());
+    let told = String::from_utf8([made.stdout, made.stderr].concat()).unwrap();
+    assert_eq!(plan.status.code(), made.status.code(), "{told}");
+    assert_eq!(lacking["not_kept"], json!(["/a.md"]), "{told}");
+    assert!(
+        told.contains("takes this back, except for what the history has no room for."),
+        "{told}"
+    );
+    assert!(stage.text("own.md").as_ref() == Some(&own), "{told}");
+    assert_eq!(stage.text("a.md"), None);
+}
+
+#[test]
+fn two_files_whose_names_look_the_same_both_come_back_and_are_told_apart() {
+    let (composed, decomposed) = ("caf\u{e9}.md", "cafe\u{301}.md");
+    let stage = Stage::new(&[]);
+    stage.put(composed, "one\n");
+    stage.put(decomposed, "two\n");
+    if stage.text(composed).as_deref() != Some("one\n") {
+        return;
+    }
+    let mut agent = stage.client("cursor");
+    for (name, text) in [(composed, "one\n"), (decomposed, "two\n")] {
+        let removal = json!({ "path": format!("/{name}"), "hash": hash(text) });
+        agent.tool("file.remove", removal).unwrap();
+    }
+    let plan = stage.owner(&UNDO);
+    assert!(plan.contains("/caf\u{e9}.md") && plan.contains("/cafe\\u{301}.md"), "{plan}");
+    stage.owner(&[&UNDO[..], &["--yes"]].concat());
+    let back = || [composed, decomposed].map(|name| stage.text(name));
+    assert_eq!(back(), [Some("one\n".to_owned()), Some("two\n".to_owned())]);
+    // One of both moves away, and goes back beside the other.
+    let moving = json!({ "path": format!("/{decomposed}"), "hash": hash("two\n"), "to": "/x.md" });
+    agent.tool("file.move", moving).unwrap();
+    stage.owner(&[&UNDO[..], &["--yes"]].concat());
+    assert_eq!(back(), [Some("one\n".to_owned()), Some("two\n".to_owned())]);
 }
 
 #[test]

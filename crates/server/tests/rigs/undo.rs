@@ -79,6 +79,11 @@ struct Undone {
 }
 
 impl Undone {
+    /// Whether the plan left a change as it is.
+    fn leaves_something(&self) -> bool {
+        self.told.lines().any(|line| line.starts_with("leave"))
+    }
+
     /// Returns whether a path is named among what is left.
     fn names(&self, path: &str) -> bool {
         let is_named = |line: &str| {
@@ -295,9 +300,60 @@ impl Stage {
         Undone { told, is_whole: output.status.success() }
     }
 
+    /// Plans an undo and makes it, and checks that it does what its plan says: it ends with the
+    /// same exit code, no step fails, what the plan says is not kept is not and all else is, and
+    /// each file that is restored by one step has the bytes that the history had for it.
+    fn take_back(&self, seed: u64, undo: &[&str]) -> Undone {
+        let planned = self.stile(&[undo, &["--json"]].concat());
+        let values = serde_json::Deserializer::from_str(&planned.told).into_iter::<Value>();
+        let plan = values.take(1).find_map(Result::ok).unwrap_or_default();
+        let promised = self.promised(&plan);
+        let undone = self.stile(&[undo, &["--yes"]].concat());
+        let told =
+            format!("seed {seed}: {undo:?}:\n{plan}\n{}\n---\n{}", planned.told, undone.told);
+        assert_eq!(planned.is_whole, undone.is_whole, "the exit code, {told}");
+        if let Some((done, all)) = steps_done(&undone.told) {
+            assert_eq!(done, all, "a step failed, {told}");
+        }
+        let lacks = plan["not_kept"].as_array().is_some_and(|files| !files.is_empty());
+        assert_eq!(lacks, undone.told.contains("so those steps cannot be taken back"), "{told}");
+        assert_eq!(lacks, undone.told.contains("except for what the history"), "{told}");
+        for (path, bytes) in promised {
+            let now = fs::read(self.rig.root.join(&path[1..])).ok();
+            assert!(now.as_ref() == Some(&bytes), "{path} is not what was promised, {told}");
+        }
+        undone
+    }
+
+    /// Returns the files that a plan restores with one step, and touches with no other, each with
+    /// the bytes that it is to have.
+    fn promised(&self, plan: &Value) -> Vec<(String, Vec<u8>)> {
+        let steps = plan["steps"].as_array().cloned().unwrap_or_default();
+        let named =
+            |step: &Value| ["path", "to", "from"].map(|key| step[key].as_str().map(str::to_owned));
+        let all: Vec<String> = steps.iter().flat_map(named).flatten().collect();
+        let is_alone = |path: &str| {
+            let below = format!("{path}/");
+            let is_other =
+                |other: &&String| *other != path && !path.starts_with(&format!("{other}/"));
+            all.iter().filter(|other| *other == path).count() == 1
+                && all.iter().filter(is_other).all(|other| !other.starts_with(&below))
+        };
+        let restored = steps.iter().filter(|step| step["step"] == "restore");
+        let restored = restored.filter_map(|step| {
+            let path = step["path"].as_str().filter(|path| is_alone(path))?;
+            let version = format!("{path}@{}", step["before_change"]);
+            let mut command = self.rig.command(&["show", &version]);
+            command.arg("--root").arg(&self.rig.root).arg("--state").arg(&self.rig.state);
+            let shown = command.output().unwrap();
+            shown.status.success().then(|| (path.to_owned(), shown.stdout))
+        });
+        restored.collect()
+    }
+
     /// Takes back what an agent did. The history may know nothing of an agent.
-    fn undo(&self, agent: &str) -> Undone {
-        let undone = self.stile(&["undo", "--client", agent, "--since", "1h", "--yes"]);
+    fn undo(&self, seed: u64, agent: &str) -> Undone {
+        let undone = self.take_back(seed, &["undo", "--client", agent, "--since", "1h"]);
         let is_nothing = undone.told.contains("the history has no change");
         Undone { is_whole: undone.is_whole || is_nothing, ..undone }
     }
@@ -376,14 +432,27 @@ impl Stage {
     /// Takes a whole undo back and makes it again. Both leave everything as it was before.
     fn there_and_back(&self, seed: u64, before: &Tree, undone: &Undone) {
         let Some(call) = number_of(&undone.told) else { return };
-        let again = self.stile(&["undo", &call, "--yes"]);
+        let again = self.take_back(seed, &["undo", &call]);
+        let is_promised = undone.told.contains("takes this back.");
+        assert!(
+            !again.leaves_something() || !is_promised,
+            "seed {seed}: not taken back:\n{}",
+            again.told
+        );
         if again.is_whole {
             self.check_whole(seed, "the undo of the undo", before, &again);
-            let undone = self.undo("agent");
+            let undone = self.undo(seed, "agent");
             assert!(undone.is_whole, "seed {seed}: the second undo:\n{}", undone.told);
             self.check_whole(seed, "the second undo", &self.whole, &undone);
         }
     }
+}
+
+/// Returns how many steps were made, and of how many.
+fn steps_done(told: &str) -> Option<(&str, &str)> {
+    let line = told.lines().find(|line| line.contains(" done."))?;
+    let (counts, _) = line.split_once(" done.")?;
+    counts.split_once(" of ")
 }
 
 /// Returns the number that takes an undo back.
@@ -499,9 +568,9 @@ fn play(seed: u64, limit: &str) {
         }
     }
     let before = stage.tree();
-    let undone = stage.undo("agent");
+    let undone = stage.undo(seed, "agent");
     if has_other {
-        stage.check(seed, &[undone, stage.undo("other")]);
+        stage.check(seed, &[undone, stage.undo(seed, "other")]);
     } else {
         let is_whole = undone.is_whole;
         stage.check(seed, std::slice::from_ref(&undone));
@@ -510,12 +579,53 @@ fn play(seed: u64, limit: &str) {
         }
         // Once nothing is in the way, the same command goes on.
         stage.clear_obstacles();
-        stage.check(seed, &[stage.undo("agent")]);
+        stage.check(seed, &[stage.undo(seed, "agent")]);
         if is_whole && !has_person {
             stage.there_and_back(seed, &before, &undone);
         }
     }
     server.kill();
+}
+
+/// Two agents work, and the owner takes calls back in between, under a history that is too small.
+fn play_with_small_histories(seed: u64, limit: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stage = stage(folder.path(), seed);
+    let tokens = ["agent", "other"].map(|name| stage.rig.token(&["write:/"], &["--client", name]));
+    let server = stage.rig.serve(&["--history-bytes", limit, "--history", "keep"]);
+    let mut clients = [&tokens[0], &tokens[1]].map(|token| server.client(token));
+    for _ in 0..DEEDS {
+        let who = usize::from(stage.chance.happens(40));
+        stage.agent(&mut clients[who]);
+        if stage.chance.happens(8) {
+            let call = (1 + stage.chance.below(2 * stage.serial)).to_string();
+            stage.take_back(seed, &["undo", &call]);
+        }
+    }
+    for undo in [&["undo", "--since", "1h"][..], &["undo", "--client", "agent"]] {
+        let undone = stage.take_back(seed, undo);
+        if let Some(call) = number_of(&undone.told) {
+            let again = stage.take_back(seed, &["undo", &call]);
+            let is_promised = undone.told.contains("takes this back.");
+            assert!(
+                !again.leaves_something() || !is_promised,
+                "seed {seed}: not taken back:\n{}",
+                again.told
+            );
+        }
+    }
+    server.kill();
+}
+
+#[test]
+fn an_undo_does_what_its_plan_promises_however_small_the_history_is() {
+    let (seed, games) = (seed(), scaled_long(9, 300, 3_000));
+    println!("seed {seed}");
+    for game in 0..games {
+        let limit = ["24KiB", "64KiB", "200KiB"][game % 3];
+        play_with_small_histories(seed.wrapping_add(game as u64), limit);
+    }
+    println!("{games} games");
 }
 
 #[test]

@@ -25,10 +25,10 @@ pub(super) struct KeptBeginning {
 }
 
 /// An append before which nothing was stored.
-struct Unstored {
+pub(super) struct Unstored {
     number: i64,
-    before: [u8; 32],
-    size_before: u64,
+    pub(super) before: [u8; 32],
+    pub(super) size_before: u64,
     class: VersionClass,
     is_stored: bool,
     share: String,
@@ -76,6 +76,19 @@ impl History {
     /// Finds the last append that added to a first version which is not stored. A version that is
     /// itself a first version is kept whole, so that nothing else need be kept of it.
     fn append_to_first(&self, row: &ChangeRow) -> Result<Option<Unstored>, HistoryError> {
+        let Some(append) = self.append_to_unstored(row)? else { return Ok(None) };
+        let class = RoomMaker::new(&self.relaxed(), 0).class_of(row)?;
+        // A version that the owner displaces may go again, whatever it is.
+        let may_go = class == VersionClass::Later || row.by == CallBy::Owner;
+        Ok(may_go.then_some(append))
+    }
+
+    /// Finds the last append that added to a first version which is not stored, whatever the
+    /// version is that a change displaces.
+    pub(super) fn append_to_unstored(
+        &self,
+        row: &ChangeRow,
+    ) -> Result<Option<Unstored>, HistoryError> {
         let connection = self.relaxed();
         let mut query = connection.prepare_cached(
             "SELECT number, before, size_before, is_later, version IS NOT NULL, share, path \
@@ -93,12 +106,7 @@ impl History {
                 Beginning::MayBeginWithFirst => {
                     (after, below) = (Some(append.before), append.number);
                 }
-                Beginning::IsKeptNow => {
-                    let class = RoomMaker::new(&connection, 0).class_of(row)?;
-                    // A version that the owner displaces may go again, whatever it is.
-                    let may_go = class == VersionClass::Later || row.by == CallBy::Owner;
-                    return Ok(may_go.then_some(append));
-                }
+                Beginning::IsKeptNow => return Ok(Some(append)),
             }
         }
         Ok(None)

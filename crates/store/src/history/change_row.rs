@@ -1,9 +1,12 @@
 //! The row of a change, as it is recorded.
 
+use std::sync::Arc;
+
 use stile_domain::history::past_change::{Author, PastChangeKind};
 use stile_domain::history::retention::VersionClass;
 
 use super::file_metadata::FileMetadata;
+use super::undo_room::UndoRoom;
 use super::{Call, CallBy, NewChange};
 use crate::now;
 
@@ -34,6 +37,8 @@ pub(super) struct ChangeRow {
     pub(super) takes_back: Option<i64>,
     /// What the version before is to the client; `None` if the rows before decide that.
     pub(super) class: Option<VersionClass>,
+    /// What an undo keeps, if one makes the change.
+    pub(super) room: Option<Arc<UndoRoom>>,
 }
 
 impl ChangeRow {
@@ -56,15 +61,20 @@ impl ChangeRow {
             held: change.held.map(str::to_owned),
             takes_back: change.call.takes_back().map(|number| number.0),
             class: None,
+            room: change.call.room(),
         }
     }
 
     /// Returns the bytes that the row takes in the history.
     pub(super) fn bytes(&self) -> u64 {
-        let paths = self.path.len() + self.destination.as_ref().map_or(0, String::len);
-        let attributes = self.attributes.as_ref().map_or(0, String::len);
-        ROW_BYTES + (2 * paths + attributes) as u64
+        let to = self.destination.as_ref().map_or(0, String::len);
+        row_bytes([self.path.len(), to], self.attributes.as_ref().map_or(0, String::len))
     }
+}
+
+/// Returns the bytes that a row takes in the history, with paths and attributes of these lengths.
+pub(super) fn row_bytes([path, to]: [usize; 2], attributes: usize) -> u64 {
+    ROW_BYTES + (2 * (path + to) + attributes) as u64
 }
 
 impl Call {

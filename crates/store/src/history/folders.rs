@@ -19,7 +19,7 @@ use super::error::HistoryError;
 use super::file_metadata::FileMetadata;
 use super::folder_before::FolderBefore;
 use super::reading::Conditions;
-use super::room::RoomMaker;
+use super::room::{Laters, RoomMaker};
 use super::{Call, History};
 use crate::now;
 
@@ -33,7 +33,7 @@ impl History {
     }
 
     fn try_note_folders(&self, call: &Call, folders: &[FolderBefore]) -> Result<(), HistoryError> {
-        let (limit, share) = (self.most_bytes(), call.share());
+        let (limit, share, undo) = (self.most_bytes(), call.share(), call.room());
         let mut connection = self.relaxed();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut room = RoomMaker::new(&transaction, limit);
@@ -42,7 +42,9 @@ impl History {
             let bytes = note_bytes(folder);
             match room_for_row(bytes, RowOf::First, &room.history_use(&share)?) {
                 Room::Free => {}
-                Room::After(excess) => room.remove_laters(None, excess, None)?,
+                Room::After(excess) => {
+                    room.remove_laters(&Laters::for_undo(&undo), excess)?;
+                }
                 Room::OverShare | Room::TooLarge if call.is_of_owner() => {}
                 Room::OverShare | Room::TooLarge => {
                     let client = (share.as_str(), call.author().name());

@@ -5,9 +5,9 @@
 //! stored once, compressed, under its hash. `database` has the rows and the small versions,
 //! `objects` the large versions as files, `room` makes room before anything is stored, `retention`
 //! removes what is too old, and `reading` finds changes and their versions. `beginnings` keeps a
-//! first version to which a client only added, before the file that holds it goes. `foresight`
-//! says what an undo could not keep, of what `foreseen_change` describes. `file_metadata` is what
-//! a removed file had beside its content, `merging` lets one row stand for two changes, `folders`
+//! first version to which a client only added, before the file that holds it goes. `undo_room`
+//! decides before the first step of an undo what the undo keeps. `file_metadata` is what a removed
+//! file had beside its content, `merging` lets one row stand for two changes, `folders`
 //! and `folder_before` what a folder had, `change_row` the row of a change, and `stored_version` a
 //! compressed version. Several processes use one history at once, by the `settings` that are kept
 //! with it.
@@ -24,8 +24,6 @@ mod error;
 mod file_metadata;
 mod folder_before;
 mod folders;
-mod foreseen_change;
-mod foresight;
 mod merging;
 mod objects;
 mod reading;
@@ -35,12 +33,13 @@ mod settings;
 mod stored_version;
 #[cfg(test)]
 mod tests;
+mod undo_room;
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 
 use rusqlite::Connection;
 use stile_domain::hash::ContentHash;
@@ -53,8 +52,8 @@ pub use change_query::{ChangeQuery, ClientChanges, NewestFirst, UnrecordedChange
 pub use error::{HistoryError, NoRoom, VersionError};
 pub(crate) use file_metadata::{FileMetadata, MetadataOf};
 pub(crate) use folder_before::FolderBefore;
-pub use foreseen_change::ForeseenChange;
 pub use settings::{HistoryLimits, HistorySettings, ServerSetting, ServerSettings, UnkeptChange};
+pub use undo_room::{ForeseenCopy, ForeseenStep, UndoRoom};
 
 /// The folder of the history in the state folder.
 const FOLDER: &str = "history";
@@ -151,6 +150,8 @@ pub struct Call {
     takes_back: AtomicI64,
     /// The modes of folders that an undo makes.
     folder_modes: Mutex<BTreeMap<SpacePath, u32>>,
+    /// What an undo keeps.
+    room: Mutex<Option<Arc<UndoRoom>>>,
 }
 
 impl Call {
@@ -200,6 +201,16 @@ impl Call {
     pub(crate) fn folder_mode(&self, path: &SpacePath) -> Option<u32> {
         let modes = self.folder_modes.lock().unwrap_or_else(PoisonError::into_inner);
         modes.get(path).copied()
+    }
+
+    /// Says what an undo keeps, by its plan.
+    pub fn set_room(&self, room: UndoRoom) {
+        *self.room.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(room));
+    }
+
+    /// Returns what an undo keeps, if an undo makes the call.
+    fn room(&self) -> Option<Arc<UndoRoom>> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the number of the first change that the call recorded.

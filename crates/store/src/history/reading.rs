@@ -229,12 +229,24 @@ impl History {
         current: Option<&[u8]>,
         limit: u64,
     ) -> Result<Vec<u8>, VersionError> {
+        Ok(self.found_bytes(path, hash, current, limit)?.0)
+    }
+
+    /// Returns the same as [`History::bytes_of`], and the version in the history from which the
+    /// bytes are; `None` if they are from `current`.
+    pub(super) fn found_bytes(
+        &self,
+        path: &SpacePath,
+        hash: ContentHash,
+        current: Option<&[u8]>,
+        limit: u64,
+    ) -> Result<(Vec<u8>, Option<ContentHash>), VersionError> {
         if let Some(current) = current.filter(|bytes| ContentHash::digest(bytes) == hash) {
-            return Ok(current.to_vec());
+            return Ok((current.to_vec(), None));
         }
         let not_kept = match self.version_bytes(hash, limit) {
             Err(error @ VersionError::NotKept { .. }) => error,
-            done => return done,
+            done => return done.map(|bytes| (bytes, Some(hash))),
         };
         let Some(first) = self.appends_to(hash)?.pop() else { return Err(not_kept) };
         let beginning = |bytes: &[u8]| {
@@ -242,7 +254,7 @@ impl History {
             (ContentHash::digest(beginning) == hash).then(|| beginning.to_vec())
         };
         if let Some(found) = current.and_then(beginning) {
-            return Ok(found);
+            return Ok((found, None));
         }
         // What was added to may have been replaced later, and is kept then: a version that appends
         // made, or one to which somebody else added.
@@ -253,7 +265,10 @@ impl History {
                     continue;
                 }
                 match self.version_bytes(after, limit) {
-                    Ok(bytes) => return beginning(&bytes).ok_or(VersionError::Damaged { hash }),
+                    Ok(bytes) => {
+                        let found = beginning(&bytes).ok_or(VersionError::Damaged { hash })?;
+                        return Ok((found, Some(after)));
+                    }
                     Err(VersionError::NotKept { .. }) => waiting.push(after),
                     Err(error) => return Err(error),
                 }
@@ -261,10 +276,11 @@ impl History {
                     continue;
                 }
                 let displaced = self.displaced_after(path, number)?;
-                let mut displaced =
-                    displaced.into_iter().filter_map(|it| self.version_bytes(it, limit).ok());
-                if let Some(found) = displaced.find_map(|bytes| beginning(&bytes)) {
-                    return Ok(found);
+                for displaced in displaced {
+                    let bytes = self.version_bytes(displaced, limit).ok();
+                    if let Some(found) = bytes.and_then(|bytes| beginning(&bytes)) {
+                        return Ok((found, Some(displaced)));
+                    }
                 }
             }
         }

@@ -7,7 +7,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
 
 use super::error::HistoryError;
-use super::room::{RESERVATION_AGE, RoomMaker};
+use super::room::{Laters, RESERVATION_AGE, RoomMaker};
 use super::settings::{self, HistoryLimits};
 use super::{History, UnrecordedChanges};
 use crate::now;
@@ -74,7 +74,7 @@ impl History {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let excess = used(&transaction)?.saturating_sub(most);
         let mut room = RoomMaker::new(&transaction, most);
-        room.remove_laters(None, excess, None)?;
+        room.remove_laters(&Laters::default(), excess)?;
         let gone = room.gone;
         transaction.commit()?;
         drop(connection);

@@ -4,6 +4,8 @@
 //! holds for all of them together. A version that becomes a file gets its room before the file is
 //! written: the row of a reservation stands for it until the change is recorded.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::PastChangeKind;
@@ -16,14 +18,38 @@ use super::CallBy;
 use super::change_row::{ChangeRow, integer};
 use super::error::NoRoom;
 use super::stored_version::{Place, StoredVersion};
+use super::undo_room::UndoRoom;
 use crate::now;
 
 /// After this time in microseconds a reservation is of a process that was killed.
 pub(super) const RESERVATION_AGE: i64 = 10 * 60 * 1_000_000;
 /// How many files are named whose changes have no row, and the most bytes of their names.
 const MOST_NAMED: (i64, i64) = (64, 16 * 1024);
-/// How many later versions are looked at together.
-const LATERS_AT_ONCE: i64 = 64;
+
+/// A later version that goes to make room.
+struct Later {
+    version: i64,
+    file: Option<String>,
+    stored: u64,
+}
+
+/// Which later versions go to make room, and which stay.
+#[derive(Default)]
+pub(super) struct Laters<'r> {
+    /// The change whose file's own versions go first.
+    pub(super) of_file: Option<&'r ChangeRow>,
+    /// The version that is to be kept, which the history has already.
+    pub(super) keep: Option<i64>,
+    /// The undo that makes the change, whose versions stay.
+    pub(super) undo: Option<&'r UndoRoom>,
+}
+
+impl<'r> Laters<'r> {
+    /// Returns those that go for a change of an undo, or for any other change.
+    pub(super) fn for_undo(undo: &'r Option<Arc<UndoRoom>>) -> Self {
+        Self { undo: undo.as_deref(), ..Self::default() }
+    }
+}
 
 /// Makes room in one transaction.
 pub(super) struct RoomMaker<'t> {
@@ -132,8 +158,8 @@ impl<'t> RoomMaker<'t> {
             Room::OverShare => Ok(Some(NoRoom::OverShare)),
             Room::TooLarge => Ok(Some(NoRoom::TooLarge)),
             Room::After(excess) => {
-                self.remove_laters(Some(row), excess, keep)?;
-                Ok(None)
+                let goes = Laters { of_file: Some(row), keep, ..Laters::for_undo(&row.room) };
+                Ok((!self.remove_laters(&goes, excess)?).then_some(NoRoom::OverShare))
             }
         }
     }
@@ -176,6 +202,22 @@ impl<'t> RoomMaker<'t> {
             _ => 0,
         };
         let keep = known.map(|(version, _)| version);
+        if row.room.as_ref().is_some_and(|room| !room.keeps(&stored.hash)) {
+            return Ok((class, Some(NoRoom::OverShare)));
+        }
+        if let (CallBy::Owner, Some(_)) = (row.by, &row.room) {
+            let history = self.history_use(&row.share)?;
+            let first = room_for(Addition { added, charged: charged(class) }, &history);
+            let class = match first {
+                Room::Free | Room::After(_) => class,
+                Room::OverShare | Room::TooLarge => VersionClass::Later,
+            };
+            // A version that the history has needs no room, even if rows take more than there is.
+            let excess = history.used.saturating_add(added).saturating_sub(self.limit);
+            let goes = Laters { of_file: Some(row), keep, ..Laters::for_undo(&row.room) };
+            let is_kept = added == 0 || self.remove_laters(&goes, excess)?;
+            return Ok((class, (!is_kept).then_some(NoRoom::OverShare)));
+        }
         let why = self.make(row, Addition { added, charged: charged(class) }, keep)?;
         match (why, row.by) {
             (None, _) => Ok((class, None)),
@@ -283,58 +325,69 @@ impl<'t> RoomMaker<'t> {
         Ok(())
     }
 
-    /// Removes later versions until `excess` bytes are free, or none is left. Their changes stay,
-    /// so that an undo still knows what led to what. Those of the file that `row` changes go first.
+    /// Removes later versions until `excess` bytes are free. Returns `false`, and removes none, if an
+    /// undo needs so many that this cannot be. Without an undo, removes all that there are then.
+    /// Their changes stay, so that an undo still knows what led to what.
     pub(super) fn remove_laters(
         &mut self,
-        row: Option<&ChangeRow>,
+        goes: &Laters<'_>,
         excess: u64,
-        keep: Option<i64>,
-    ) -> rusqlite::Result<()> {
-        let mut freed = 0;
-        if let Some(row) = row {
-            let of_file = params![keep, row.path, row.share];
-            self.remove_in_order(
-                "AND last_path = ?2 AND share = ?3",
-                of_file,
-                (excess, &mut freed),
-            )?;
+    ) -> rusqlite::Result<bool> {
+        let mut gone = Vec::new();
+        if let Some(row) = goes.of_file {
+            let of_file = "AND last_path = ?1 AND share = ?2";
+            gone = self.laters_to_go(of_file, &[&row.path, &row.share], (goes, &[]), excess)?;
         }
-        self.remove_in_order("", params![keep], (excess, &mut freed))
+        let freed: u64 = gone.iter().map(|later| later.stored).sum();
+        let before: Vec<i64> = gone.iter().map(|later| later.version).collect();
+        gone.extend(self.laters_to_go("", &[], (goes, &before), excess.saturating_sub(freed))?);
+        let freed: u64 = gone.iter().map(|later| later.stored).sum();
+        if freed < excess && goes.undo.is_some() {
+            return Ok(false);
+        }
+        for Later { version, file, .. } in gone {
+            self.remove_version(version)?;
+            self.gone.extend(file);
+        }
+        Ok(true)
     }
 
-    fn remove_in_order(
-        &mut self,
+    /// Returns the later versions that go first, without those that stay and those of `before`.
+    fn laters_to_go(
+        &self,
         condition: &str,
         values: &[&dyn ToSql],
-        (excess, freed): (u64, &mut u64),
-    ) -> rusqlite::Result<()> {
+        (goes, before): (&Laters<'_>, &[i64]),
+        excess: u64,
+    ) -> rusqlite::Result<Vec<Later>> {
         let query = format!(
-            "SELECT version, stored, file FROM versions \
-             WHERE is_first = 0 AND version IS NOT ?1 {condition} \
-             ORDER BY last_change LIMIT {LATERS_AT_ONCE}"
+            "SELECT version, stored, file, hash FROM versions WHERE is_first = 0 {condition} \
+             ORDER BY last_change"
         );
-        while *freed < excess {
-            let laters = self
-                .transaction
-                .prepare_cached(&query)?
-                .query_map(values, |row| {
-                    let file: Option<String> = row.get(2)?;
-                    let stored = u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default();
-                    Ok(((row.get::<_, i64>(0)?, file, stored), stored))
-                })?
-                .collect::<rusqlite::Result<Vec<_>>>()?;
-            let gone = victims(laters, excess - *freed);
-            if gone.is_empty() {
-                break;
-            }
-            for (version, file, stored) in gone {
-                self.remove_version(version)?;
-                self.gone.extend(file);
-                *freed += stored;
-            }
+        let mut query = self.transaction.prepare_cached(&query)?;
+        let rows = query.query_map(values, |row| {
+            let stored = u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default();
+            let later = Later { version: row.get(0)?, file: row.get(2)?, stored };
+            Ok((later, ContentHash::from_bytes(row.get(3)?)))
+        })?;
+        let mut failed = None;
+        // Only as many rows are read as must go, beside those that stay.
+        let laters = rows.map_while(|row| row.map_err(|error| failed = Some(error)).ok());
+        let laters = laters.filter(|(later, hash)| {
+            let stays = goes.undo.is_some_and(|undo| undo.needs(hash));
+            !stays && goes.keep != Some(later.version) && !before.contains(&later.version)
+        });
+        let gone = victims(
+            laters.map(|(later, _)| {
+                let stored = later.stored;
+                (later, stored)
+            }),
+            excess,
+        );
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(gone),
         }
-        Ok(())
     }
 
     fn remove_version(&self, version: i64) -> rusqlite::Result<()> {

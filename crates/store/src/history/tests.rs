@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChangeKind};
+use stile_domain::history::past_folder::FolderRest;
 use stile_domain::history::version::OldVersion;
 use stile_domain::journal::JournalLine;
 use stile_domain::path::SpacePath;
@@ -748,19 +749,13 @@ fn what_an_undo_cannot_keep_is_foreseen_and_takes_nothing_from_others() {
         keep_as(&rig.history, &call, name, [Some(name.as_bytes()), Some(content)]).is_ok()
     };
     let files: Vec<_> = files.iter().filter(made).collect();
-    let foreseen = files.iter().map(|(name, content)| ForeseenChange {
-        kind: PastChangeKind::Removed,
-        path: path(name),
-        to: None,
-        before: Some(ContentHash::digest(content)),
-        stored: History::stored_bytes(content).unwrap(),
-        after: None,
-    });
-    let foreseen: Vec<ForeseenChange> = foreseen.collect();
-    let (undo, used) = (Call::of_owner(author("ann")), rig.used());
-    let lacking = rig.history.foresee_lacking(&undo, &foreseen).unwrap();
+    let undo = Call::of_owner(author("ann"));
+    let foreseen = files.iter().map(|(name, content)| foreseen(&rig, &undo, (name, content), None));
+    let (foreseen, used): (Vec<_>, _) = (foreseen.collect(), rig.used());
+    let (room, lacking) = rig.history.undo_room(&foreseen).unwrap();
     assert!(lacking.len() > 20 && lacking.len() <= files.len(), "{}", lacking.len());
     assert_eq!(rig.used(), used, "foresight records nothing");
+    undo.set_room(room);
     for (name, content) in &files {
         keep_as(&rig.history, &undo, name, [Some(content), None]).unwrap();
     }
@@ -770,21 +765,56 @@ fn what_an_undo_cannot_keep_is_foreseen_and_takes_nothing_from_others() {
     assert_eq!(rig.version("/note", &note.number().to_string()).unwrap(), b"only copy");
 }
 
+/// Foresees the removal of a file by an undo, or that another version replaces it.
+fn foreseen(
+    rig: &Rig,
+    undo: &Call,
+    (name, content): (&str, &[u8]),
+    given: Option<&[u8]>,
+) -> ForeseenStep {
+    let (file, kind) = (path(name), PastChangeKind::Removed);
+    let version = (ContentHash::digest(content), content);
+    ForeseenStep {
+        rows: History::bytes_of_row(&file, None, &FolderRest::new()),
+        needs: given.map(ContentHash::digest),
+        copy: Some(rig.history.foresee_copy(undo, (kind, &file), version).unwrap()),
+    }
+}
+
 #[test]
 fn an_undo_that_the_history_has_room_for_lacks_nothing() {
     let rig = Rig::new();
     let undo = Call::of_owner(author("ann"));
     let content = noise(300_000, 1);
-    let foreseen = ForeseenChange {
-        kind: PastChangeKind::Replaced,
-        path: path("/a"),
-        to: None,
-        before: Some(ContentHash::digest(&content)),
-        stored: History::stored_bytes(&content).unwrap(),
-        after: Some(ContentHash::digest(b"x")),
-    };
-    assert_eq!(rig.history.foresee_lacking(&undo, &[foreseen]).unwrap(), []);
+    let foreseen = foreseen(&rig, &undo, ("/a", &content), None);
+    assert_eq!(rig.history.undo_room(&[foreseen]).unwrap().1, []);
     assert!(rig.history.free_bytes().unwrap() > 300_000);
+}
+
+#[test]
+fn what_an_undo_keeps_pushes_out_nothing_that_it_gives_back() {
+    let limit = 40_000;
+    let rig = Rig::with(HistoryLimits { days: 30, bytes: limit });
+    let client = Call::new(Author { client: Some("one".to_owned()), ..author("ann") });
+    // The client's own version of `/b` may go, and is what an undo of its last call gives back.
+    let (a, b, own) = (noise(20_000, 1), noise(15_000, 2), noise(15_000, 3));
+    keep_as(&rig.history, &client, "/b", [None, Some(&own)]).unwrap();
+    keep_as(&rig.history, &client, "/b", [Some(&own), Some(&b)]).unwrap();
+    let undo = Call::of_owner(author("ann"));
+    let steps =
+        [foreseen(&rig, &undo, ("/a", &a), None), foreseen(&rig, &undo, ("/b", &b), Some(&own))];
+    let (room, lacking) = rig.history.undo_room(&steps).unwrap();
+    assert_eq!(lacking, [path("/b")]);
+    undo.set_room(room);
+    keep_as(&rig.history, &undo, "/a", [Some(&a), None]).unwrap();
+    assert_eq!(rig.history.version_bytes(ContentHash::digest(&own), 1 << 20).unwrap(), own);
+    keep_as(&rig.history, &undo, "/b", [Some(&b), Some(&own)]).unwrap();
+    assert_eq!(rig.history.lacking(undo.number().unwrap()).unwrap(), lacking);
+    assert!(rig.used() <= limit, "{}", rig.used());
+    // Once the undo is made, its versions count as any others do.
+    let next = Call::new(Author { client: Some("next".to_owned()), ..author("ann") });
+    keep_as(&rig.history, &next, "/c", [Some(&noise(12_000, 4)), None]).unwrap();
+    assert!(rig.history.version_bytes(ContentHash::digest(&own), 1 << 20).is_err());
 }
 
 #[test]

@@ -38,7 +38,10 @@ impl Space {
             let (cancellation, call) = (self.cancellation.clone(), Arc::clone(&self.call));
             let made = to.clone();
             let attempt = self.answer(to.clone(), move |inner| {
-                inner.refuse_twin(&made)?;
+                // What the owner gives back stands where it stood, beside whatever looks like it.
+                if !call.is_of_owner() {
+                    inner.refuse_twin(&made)?;
+                }
                 let turn = Cell::new(turn);
                 let cancellation = &cancellation;
                 let change = Change { inner, cancellation, call: &call, turn, gives_up };

@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::PastChangeKind;
-use stile_domain::path::{RESERVED_PREFIX, SpacePath};
+use stile_domain::path::SpacePath;
 use stile_domain::permit::{EditTree, Permit};
 use stile_domain::tree_hash::TreeItem;
 
@@ -28,7 +28,7 @@ use super::folder_rest::ChangedFolder;
 use super::folder_tree::{FolderTree, TreeEntry, split_below};
 use super::lock::{Stop, Wait};
 use super::moves::{Destination, refused};
-use super::names::ChangeKind;
+use super::names::{ChangeKind, is_ours};
 use super::recorded::Recorded;
 use super::write::{Change, LockedFile};
 use super::{Inner, os, refusal};
@@ -281,7 +281,7 @@ impl Change<'_> {
         let folder = self.root.open_folder(path).map_err(io)?;
         let (mut has_files, mut has_ours) = (false, false);
         os::entries(&folder, |name, _| {
-            let is_ours = name.is_some_and(|name| name.starts_with(RESERVED_PREFIX));
+            let is_ours = name.is_some_and(is_ours);
             has_ours |= is_ours;
             has_files |= !is_ours;
         })

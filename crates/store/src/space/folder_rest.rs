@@ -14,7 +14,7 @@ use stile_domain::hash::{ContentHash, hex};
 use stile_domain::history::past_change::PastChangeKind;
 use stile_domain::history::past_folder::{FolderNow, PastFolder, rest_name, rest_name_bytes};
 use stile_domain::listing::EntryKind;
-use stile_domain::path::{RESERVED_PREFIX, SpacePath};
+use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, Permit, Read};
 
 use crate::history::{FileMetadata, NewChange, VersionSource};
@@ -22,6 +22,7 @@ use crate::history::{FileMetadata, NewChange, VersionSource};
 use super::disclosure::Disclosure;
 use super::folder_tree::FolderTree;
 use super::lock::Stop;
+use super::names::is_ours;
 use super::recorded::Recorded;
 use super::write::{Change, LockedFile};
 use super::{Inner, Space, os, refusal};
@@ -98,7 +99,7 @@ pub(super) fn contents(folder: &OwnedFd, path: &SpacePath) -> io::Result<FolderN
     let mut found = FolderNow { mode, ..FolderNow::default() };
     os::named_entries(folder, |name, kind, target| {
         let text = name.to_str().ok();
-        if text.is_some_and(|name| name.starts_with(RESERVED_PREFIX)) {
+        if text.is_some_and(is_ours) {
             return;
         }
         let is_kind_of_path = matches!(kind, EntryKind::File | EntryKind::Directory);

@@ -12,13 +12,14 @@ use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::limits::{MAX_TREE_BYTES, MAX_TREE_ENTRIES};
 use stile_domain::listing::EntryKind;
-use stile_domain::path::{RESERVED_PREFIX, SpacePath};
+use stile_domain::path::SpacePath;
 use stile_domain::permit::TreePermit;
 use stile_domain::tree_hash::{TreeItem, tree_hash};
 
 use crate::cancellation::Cancellation;
 
 use super::lock::await_lock;
+use super::names::is_ours;
 use super::read::{regular, scan};
 use super::write::LARGE;
 use super::{Inner, os, refusal};
@@ -153,7 +154,7 @@ impl<P: TreePermit> TreeScan<'_, P> {
     ) -> Result<(), Refusal> {
         let (mut names, mut unnameable) = (Vec::new(), 0);
         os::entries(folder, |name, _| match name {
-            Some(name) if name.starts_with(RESERVED_PREFIX) => self.tree.has_ours = true,
+            Some(name) if is_ours(name) => self.tree.has_ours = true,
             Some(name) if path.can_hold(name) => names.push(name.to_owned()),
             _ => unnameable += 1,
         })

@@ -12,11 +12,11 @@ use stile_domain::error::Refusal;
 use stile_domain::facts::{FileStamp, StampCache};
 use stile_domain::limits::MAX_LIST_ENTRIES;
 use stile_domain::listing::{self, EntryKind, ListEntry, ListPage, ListPosition};
-use stile_domain::path::RESERVED_PREFIX;
 use stile_domain::permit::{List, Permit};
 
 use super::folder_names::{FolderNames, FolderNamesBuilder};
 use super::inner::FOLDER_NAMES_BYTES;
+use super::names::is_ours;
 use super::{Inner, os, refusal};
 
 /// A candidate for the page, ordered by its position.
@@ -170,8 +170,7 @@ fn read_names(
     let is_of_one_moment = os::entries(folder, |name, kind| {
         // No request could name a file that no path can express, so no scope covers it alone.
         let Some(name) = name.filter(|name| permit.path().can_hold(name)) else {
-            let is_ours = name.is_some_and(|name| name.starts_with(RESERVED_PREFIX));
-            unnameable += u64::from(!is_ours);
+            unnameable += u64::from(!name.is_some_and(is_ours));
             return;
         };
         names.push(kind, name);

@@ -33,6 +33,17 @@ impl Owner {
 
 const MARKER: &str = ".alive";
 
+/// Whether a name is one that Stile gives a file of its own. Another file may begin like ours: it
+/// is somebody's, and no path can name it.
+pub(super) fn is_ours(name: &str) -> bool {
+    TemporaryName::parse(name).is_some() || marker_owner(name).is_some()
+}
+
+fn is_owner(process: &str, number: &str) -> bool {
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    process.len() == 16 && is_hex(process) && !number.is_empty() && is_hex(number)
+}
+
 /// The change for which a temporary file was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChangeKind {
@@ -119,7 +130,7 @@ impl TemporaryName {
         };
         let is_hash =
             |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        (is_hash(old) && is_hash(new) && process.len() == 16).then(|| Self {
+        (is_hash(old) && is_hash(new) && is_owner(process, number)).then(|| Self {
             owner: Owner(format!("{process}-{number}")),
             sequence,
             change,
@@ -153,7 +164,8 @@ impl fmt::Display for TemporaryName {
 /// Returns the owner of a marker.
 pub(super) fn marker_owner(text: &str) -> Option<Owner> {
     let owner = text.strip_prefix(RESERVED_PREFIX)?.strip_suffix(MARKER)?;
-    Some(Owner(owner.to_owned()))
+    let (process, number) = owner.split_once('-')?;
+    is_owner(process, number).then(|| Owner(owner.to_owned()))
 }
 
 /// Returns the name of a conflict copy beside `original`, for a local time.
@@ -210,6 +222,8 @@ mod tests {
                 prop_assert!(text.starts_with(RESERVED_PREFIX));
                 prop_assert!(name.old.len() == 32);
             }
+            // Such a text is too short for a temporary file, and no marker.
+            prop_assert!(!is_ours(&text));
         }
     }
 }

@@ -22,6 +22,7 @@ use super::folder_names::{FolderNames, FolderNamesBuilder};
 use super::inner::FOLDER_NAMES_BYTES;
 use super::left_out::{LeftOut, LeftOutReason};
 use super::list::MOST_READS;
+use super::names::is_ours;
 use super::{Inner, fault, os, refusal};
 
 /// The most names of a folder in memory. A larger folder is read several times.
@@ -474,9 +475,7 @@ fn read_names(
         });
         let is_of_one_moment = os::entries(folder, |name, kind| {
             let Some(name) = name.filter(|name| path.can_hold(name)) else {
-                let is_ours =
-                    name.is_some_and(|name| name.starts_with(stile_domain::path::RESERVED_PREFIX));
-                unnameable += u64::from(!is_ours);
+                unnameable += u64::from(!name.is_some_and(is_ours));
                 return;
             };
             all.push(kind, name);

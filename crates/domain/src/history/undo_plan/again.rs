@@ -28,7 +28,12 @@ pub fn undo_plan_again(
 ) -> UndoPlan {
     let (mut kept, mut left) = (Vec::new(), Vec::new());
     let taken_back = TakenBack::by(undone);
-    for group in groups(changes, &undos_of(changes, undone)) {
+    let gone = gone_by_hand(changes, undone, facts);
+    let is_gone = |change: &PastChange| {
+        change.kind == PastChangeKind::FolderRemoved && gone.contains(&change.path)
+    };
+    let planned_for: Vec<_> = changes.iter().filter(|it| !is_gone(it)).cloned().collect();
+    for group in groups(&planned_for, &undos_of(&planned_for, undone)) {
         match choose(&group, &taken_back, facts) {
             Choice::Changes => kept.extend(group.changes),
             Choice::Rest(rest) => kept.extend(rest),
@@ -47,6 +52,34 @@ pub fn undo_plan_again(
     plan
 }
 
+/// Returns the paths at which changes removed folders and made others later, which somebody removed
+/// by hand since. What somebody removed is not made again.
+fn gone_by_hand(
+    changes: &[PastChange],
+    undone: &[PastChange],
+    facts: &mut dyn UndoFacts,
+) -> BTreeSet<SpacePath> {
+    let mut last = BTreeMap::new();
+    for change in changes.iter().chain(undone) {
+        for (path, is_there) in folders_after(change) {
+            let newest = last.entry(path).or_insert((change.number, is_there));
+            if change.number > newest.0 {
+                *newest = (change.number, is_there);
+            }
+        }
+    }
+    let asked: BTreeSet<_> = changes.iter().map(|change| change.number).collect();
+    let removed = changes.iter().filter(|it| it.kind == PastChangeKind::FolderRemoved);
+    let paths: BTreeSet<_> = removed.map(|change| change.path.clone()).collect();
+    let mut is_gone = |path: &SpacePath| {
+        // An undo that was interrupted may have recorded a folder that it did not make yet.
+        let is_left =
+            last.get(path).is_some_and(|(number, is_there)| *is_there && asked.contains(number));
+        is_left && facts.folder(path).is_none()
+    };
+    paths.into_iter().filter(|path| is_gone(path)).collect()
+}
+
 /// Leaves out what somebody changed since of a file whose change is taken back already. Nothing of
 /// it is to be done, whatever became of the file later.
 fn leave_out_what_is_taken_back(
@@ -62,8 +95,8 @@ fn leave_out_what_is_taken_back(
     });
 }
 
-/// Leaves the files that calls created and that somebody moved elsewhere since. For the plan there
-/// is no file at their paths, as before the calls.
+/// Leaves the files and folders that calls created and that somebody moved elsewhere since. For the
+/// plan there is nothing at their paths, as before the calls.
 fn leave_what_somebody_moved(
     plan: &mut UndoPlan,
     changes: &[PastChange],
@@ -71,13 +104,17 @@ fn leave_what_somebody_moved(
 ) {
     let by_steps: BTreeSet<_> = plan.steps.iter().filter_map(UndoStep::takes_back).collect();
     let named: BTreeSet<_> = plan.left.iter().map(|left| left.path.clone()).collect();
-    for change in changes.iter().filter(|change| change.kind == PastChangeKind::Created) {
+    for change in changes.iter().filter(|change| change.kind.is_creation()) {
         let (number, path) = (change.number, &change.path);
         if by_steps.contains(&number) || named.contains(path) || taken_back.has(change) {
             continue;
         }
         let place = facts.moved_since(path, number);
-        if let Some(place) = place.filter(|it| matches!(facts.now(it), PathNow::File(_))) {
+        let mut is_there = |place: &SpacePath| match change.kind.is_of_folder() {
+            true => facts.folder(place).is_some(),
+            false => matches!(facts.now(place), PathNow::File(_)),
+        };
+        if let Some(place) = place.filter(|place| is_there(place)) {
             let why = LeftReason::GoneSince;
             plan.left.push(LeftChange { number, path: path.clone(), to: Some(place), why });
         }
@@ -266,6 +303,12 @@ fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) 
                 changed_since.insert(path.clone());
             }
         }
+        // Nor does the step make a folder above again that somebody removed since.
+        let above = step.paths().flat_map(folders_above);
+        let mut is_gone = |path: &SpacePath| {
+            folders_left_by_us.get(path) == Some(&true) && facts.folder(path).is_none()
+        };
+        changed_since.extend(above.filter(|path| is_gone(path)));
         if !folders.is_empty() {
             continue;
         }
@@ -286,6 +329,11 @@ fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) 
     if changed_since.is_empty() {
         return choice;
     }
+    if asked.is_subset(&done) {
+        // Everything is taken back, and what differs is somebody's.
+        return Choice::Nothing(UndoPlan::default());
+    }
+    add_other_folders(&all, &done, &mut changed_since);
     let chosen = if matches!(choice, Choice::All) { all } else { group.changes.clone() };
     let mut without = BTreeSet::new();
     let mut is_rest = |change: &PastChange| {
@@ -309,6 +357,26 @@ fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) 
     match is_nothing && !has_other_file(&files, &open, facts) {
         true => Choice::Nothing(plan),
         false => Choice::Rest(rest),
+    }
+}
+
+/// Adds the other folders of moves that are taken back and that concern one of the paths, so that
+/// what was done with those folders goes with the moves.
+fn add_other_folders(
+    all: &[PastChange],
+    done: &BTreeSet<ChangeNumber>,
+    paths: &mut BTreeSet<SpacePath>,
+) {
+    let is_move = |it: &&PastChange| it.kind.is_of_folder() && it.kind.is_move();
+    let moves = || all.iter().filter(is_move).filter(|it| done.contains(&it.number));
+    loop {
+        let ends = moves().map(|it| [Some(&it.path), it.to.as_ref()]);
+        let joined = ends.filter(|ends| ends.iter().flatten().any(|path| paths.contains(*path)));
+        let joined: BTreeSet<SpacePath> = joined.flatten().flatten().cloned().collect();
+        if joined.is_subset(paths) {
+            return;
+        }
+        paths.extend(joined);
     }
 }
 

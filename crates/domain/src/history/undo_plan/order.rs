@@ -11,7 +11,7 @@ impl UndoPlan {
     /// to come back.
     pub fn bring_back_first(&mut self) {
         let mut paths: BTreeMap<SpacePath, usize> = BTreeMap::new();
-        for path in self.steps.iter().flat_map(paths_of) {
+        for path in self.steps.iter().flat_map(UndoStep::paths) {
             *paths.entry(path.clone()).or_default() += 1;
         }
         let is_first = |step: &UndoStep| match step {
@@ -22,16 +22,6 @@ impl UndoPlan {
         Vec::append(&mut first, &mut { rest });
         self.steps = first;
     }
-}
-
-/// Returns the paths that a step changes.
-fn paths_of(step: &UndoStep) -> Vec<&SpacePath> {
-    let other = match step {
-        UndoStep::MoveBack { to, .. } => Some(to),
-        UndoStep::GiveFolder { from, .. } => from.as_ref(),
-        _ => None,
-    };
-    std::iter::once(step.path()).chain(other).collect()
 }
 
 /// Whether a path of `paths` occurs once, and none of the others is above it or below it.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use stile_domain::history::past_change::{ChangeNumber, PastChange};
 use stile_domain::history::undo_plan::{LeftChange, LeftReason, PathNow};
 use stile_domain::history::version::OldVersion;
+use stile_domain::shown_paths::ShownPaths;
 use stile_domain::unseen::shown;
 use stile_store::history::ChangeQuery;
 
@@ -162,7 +163,9 @@ pub(super) fn restore(
         Restoration::Blocked(obstacle) => {
             let (number, why) = (ChangeNumber(0), LeftReason::Blocked(obstacle));
             let left = LeftChange { number, path, to: None, why };
-            return Err(Failure::Failed(format!("{} {}", left.path, left.text())));
+            let paths = ShownPaths::default();
+            let (path, why) = (paths.show(&left.path), left.text(&paths));
+            return Err(Failure::Failed(format!("{path} {why}")));
         }
         Restoration::Needless => {
             let path = shown(path.as_str());

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use stile_domain::history::past_change::ChangeNumber;
 use stile_domain::history::undo_plan::{UndoPlan, UndoStep};
 use stile_domain::path::SpacePath;
+use stile_domain::shown_paths::ShownPaths;
 use stile_domain::unseen::shown;
 use stile_store::history::{ChangeQuery, ClientChanges, UnrecordedChanges};
 
@@ -43,24 +44,24 @@ pub(super) fn run(
     let Some(planned) = owner.read(undo::plan(&owner.files, &query))? else {
         return Err(nothing_found(&owner, &query)?);
     };
-    let plan = &planned.plan;
+    let (plan, paths) = (&planned.plan, planned.shown_paths());
     if matches.get_flag("json") {
         terminal::write_json(output, &plan_json(&planned))?;
-        return refuse(&planned.shortfalls(), Tense::Planned);
+        return refuse(&planned.shortfalls(), (Tense::Planned, &paths));
     }
-    write_plan(plan, output, colours)?;
+    write_plan(plan, output, (colours, &paths))?;
     if plan.steps.is_empty() {
         writeln!(output, "Nothing is to be done.")?;
-        return refuse(&planned.shortfalls(), Tense::Planned);
+        return refuse(&planned.shortfalls(), (Tense::Planned, &paths));
     }
     if !matches.get_flag("yes") {
         writeln!(output, "Nothing was changed. Add --yes to do this.")?;
-        return refuse(&planned.shortfalls(), Tense::Planned);
+        return refuse(&planned.shortfalls(), (Tense::Planned, &paths));
     }
     let made = carry_out(&owner, &planned)?;
     let (done, all) = (made.done(), plan.steps.len());
     writeln!(output, "{done} of {all} done.{}", owner.how_to_take_back())?;
-    refuse(&made.shortfalls(), Tense::Made)
+    refuse(&made.shortfalls(), (Tense::Made, &paths))
 }
 
 /// Says why there is nothing to take back: the argument names nobody, or nothing was changed then.
@@ -130,19 +131,22 @@ enum Tense {
 }
 
 /// Fails with a line for each reason why an undo is not whole, unless there is none.
-fn refuse(shortfalls: &[Shortfall<'_>], tense: Tense) -> Result<(), Failure> {
+fn refuse(
+    shortfalls: &[Shortfall<'_>],
+    (tense, paths): (Tense, &ShownPaths),
+) -> Result<(), Failure> {
     if shortfalls.is_empty() {
         return Ok(());
     }
-    let lines: Vec<String> = shortfalls.iter().map(|it| line_of(it, tense)).collect();
+    let lines: Vec<String> = shortfalls.iter().map(|it| line_of(it, (tense, paths))).collect();
     Err(Failure::Failed(format!("not everything can be taken back:\n{}", lines.join("\n"))))
 }
 
 /// Returns a reason why an undo is not whole as a line.
-fn line_of(shortfall: &Shortfall<'_>, tense: Tense) -> String {
+fn line_of(shortfall: &Shortfall<'_>, (tense, shown): (Tense, &ShownPaths)) -> String {
     match shortfall {
-        Shortfall::Left(left) => format!("{} {}", left.path, left.text()),
-        Shortfall::Failed(step, why) => format!("{}: {why}", step.path()),
+        Shortfall::Left(left) => format!("{} {}", shown.show(&left.path), left.text(shown)),
+        Shortfall::Failed(step, why) => format!("{}: {why}", shown.show(step.path())),
         Shortfall::Unrecorded(gap) => format!(
             "{} changes by {} between {} and {} are not in the history, which had no room for \
              them: {}",
@@ -150,14 +154,14 @@ fn line_of(shortfall: &Shortfall<'_>, tense: Tense) -> String {
             gap.client,
             local_time::minute(gap.since),
             local_time::in_words(gap.until),
-            unrecorded_files(gap),
+            unrecorded_files(gap, shown),
         ),
         Shortfall::NotKept(paths) => {
             let verb = match tense {
                 Tense::Planned => "replace or remove",
                 Tense::Made => "replaced or removed",
             };
-            let names: Vec<&str> = paths.iter().take(NAMED).map(SpacePath::as_str).collect();
+            let names: Vec<_> = paths.iter().take(NAMED).map(|path| shown.show(path)).collect();
             let more = match paths.len().saturating_sub(NAMED) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
@@ -176,8 +180,8 @@ fn line_of(shortfall: &Shortfall<'_>, tense: Tense) -> String {
 const NAMED: usize = 3;
 
 /// Returns the files of changes that are not in the history, as far as they are known.
-fn unrecorded_files(unrecorded: &UnrecordedChanges) -> String {
-    let names: Vec<&str> = unrecorded.paths.iter().map(SpacePath::as_str).collect();
+fn unrecorded_files(unrecorded: &UnrecordedChanges, shown: &ShownPaths) -> String {
+    let names: Vec<_> = unrecorded.paths.iter().map(|path| shown.show(path)).collect();
     let more = if unrecorded.names_all() { "" } else { ", and maybe others" };
     format!("{}{more}", names.join(", "))
 }
@@ -187,9 +191,13 @@ fn call_number(text: &str) -> Result<ChangeNumber, Failure> {
     text.parse().map(ChangeNumber).map_err(|_| wrong())
 }
 
-fn write_plan(plan: &UndoPlan, output: &mut dyn Write, colours: Colours) -> Result<(), Failure> {
+fn write_plan(
+    plan: &UndoPlan,
+    output: &mut dyn Write,
+    (colours, paths): (Colours, &ShownPaths),
+) -> Result<(), Failure> {
     let good = |verb: &str| colours.paint(verb, Meaning::Good);
-    let shown = |path: &SpacePath| shown(path.as_str()).into_owned();
+    let shown = |path: &SpacePath| paths.show(path);
     for step in &plan.steps {
         match step {
             UndoStep::Restore { path, from: Some(_), before, .. } => {
@@ -240,7 +248,7 @@ fn write_plan(plan: &UndoPlan, output: &mut dyn Write, colours: Colours) -> Resu
         }
     }
     for left in &plan.left {
-        let (path, why) = (shown(&left.path), left.text());
+        let (path, why) = (shown(&left.path), left.text(paths));
         let leave = colours.paint("leave", Meaning::Warning);
         writeln!(output, "{leave}      {path}, which {why} (change {})", left.number)?;
     }
@@ -248,6 +256,7 @@ fn write_plan(plan: &UndoPlan, output: &mut dyn Write, colours: Colours) -> Resu
 }
 
 fn plan_json(planned: &PlannedUndo) -> Value {
+    let paths = ShownPaths::default();
     let steps = planned.plan.steps.iter().map(|step| match step {
         UndoStep::Restore { path, before, .. } => {
             json!({ "step": "restore", "path": path, "before_change": before })
@@ -267,11 +276,10 @@ fn plan_json(planned: &PlannedUndo) -> Value {
             json!({ "step": "set_folder_mode", "path": path, "from": from, "to": to })
         }
     });
-    let left = planned
-        .plan
-        .left
-        .iter()
-        .map(|left| json!({ "path": left.path, "change": left.number, "why": left.text() }));
+    let left =
+        planned.plan.left.iter().map(
+            |left| json!({ "path": left.path, "change": left.number, "why": left.text(&paths) }),
+        );
     let unrecorded = planned.unrecorded.iter().map(|gap| {
         json!({
             "client": gap.client, "changes": gap.changes, "paths": gap.paths,

@@ -50,12 +50,13 @@ impl FilesOwner {
         typed_path::parse(text, &self.root)
     }
 
-    /// Returns a sentence that says how to take the changes of this session back; nothing if there
-    /// are none.
+    /// Returns a sentence that says how to take the changes of this session back, and whether that
+    /// will be whole; nothing if there are none.
     pub(crate) fn how_to_take_back(&self) -> String {
-        let back =
-            self.files.call.number().map(|call| format!(" `stile undo {call}` takes this back."));
-        back.unwrap_or_default()
+        let Some(call) = self.files.call.number() else { return String::new() };
+        let is_whole = self.files.history.lacking(call).is_ok_and(|lacking| lacking.is_empty());
+        let except = if is_whole { "" } else { ", except for what the history has no room for" };
+        format!(" `stile undo {call}` takes this back{except}.")
     }
 
     /// Runs `work`, which changes nothing.

@@ -141,7 +141,7 @@ fn the_hash_of_a_folder_is_of_all_that_it_holds_and_of_nothing_else() {
     let rig = planted();
     let base = tree_hash(&rig, "/old");
     rig.put("other.md", "changed");
-    rig.put("old/.stile-ours", "x");
+    rig.put("old/.stile-0000000000000000-0.alive", "");
     assert_eq!(tree_hash(&rig, "/old"), base);
     let changes: [&dyn Fn(); 7] = [
         &|| rig.put("old/a.md", "A"),
@@ -165,6 +165,21 @@ fn the_hash_of_a_folder_is_of_all_that_it_holds_and_of_nothing_else() {
     different.dedup();
     assert_eq!(different.len(), hashes.len());
     assert_eq!(code(tree_hash_for(&rig, ALL, "/other.md")), "not_a_directory");
+}
+
+#[test]
+fn a_file_of_somebody_that_is_named_like_ours_moves_along_and_is_not_waited_for() {
+    let rig = planted();
+    fs::create_dir(rig.file("bare")).unwrap();
+    for name in ["old/.stile-x", "bare/.stile-x.alive"] {
+        rig.put(name, "mine");
+    }
+    assert_eq!(code(removed(&rig, "/bare", None)), "folder_not_empty");
+    moved(&rig, ALL, ["/old", "/new"], tree_hash(&rig, "/old")).unwrap();
+    assert_eq!(code(removed(&rig, "/new", Some(tree_hash(&rig, "/new")))), "not_kept");
+    for name in ["new/.stile-x", "bare/.stile-x.alive"] {
+        assert_eq!(fs::read_to_string(rig.file(name)).unwrap(), "mine");
+    }
 }
 
 #[test]

@@ -16,9 +16,14 @@ struct World {
     changes: Vec<PastChange>,
     past_folders: BTreeMap<ChangeNumber, PastFolder>,
     takes_back: Option<ChangeNumber>,
+    places: Places,
 }
 
 impl UndoFacts for &World {
+    fn moved_since(&mut self, path: &SpacePath, made: ChangeNumber) -> Option<SpacePath> {
+        self.places.moved_from(path, made)
+    }
+
     fn now(&mut self, path: &SpacePath) -> PathNow {
         if folders_above(path).any(|above| self.files.contains_key(&above)) {
             return PathNow::Blocked(Obstacle::FileAbove);
@@ -340,6 +345,87 @@ proptest! {
         prop_assert_eq!(&rest.left, &[]);
         prop_assert_eq!(world.tree(), first, "{:#?} {:#?}", plan, rest);
     }
+
+    #[test]
+    fn what_a_person_removed_after_an_undo_stays_away(
+        mut world in first(),
+        done in deeds(12),
+        removed in prop::collection::vec(prop::sample::select(FOLDERS.to_vec()), 1..4),
+    ) {
+        done.iter().for_each(|deed| world.act(deed));
+        let (changes, undone) = (world.changes.clone(), world.changes.len());
+        world.undo(&changes, undone);
+        removed.iter().for_each(|name| drop(world.remove_by_hand(&path(name))));
+        let after = world.tree();
+        let plan = world.undo(&changes, undone);
+        prop_assert_eq!(world.tree(), after, "{:#?}", plan);
+    }
+
+    #[test]
+    fn no_undo_makes_a_folder_that_a_person_removed_unless_the_client_had_taken_it_away(
+        mut world in first(),
+        done in deeds(12),
+        removed in prop::collection::vec(prop::sample::select(FOLDERS.to_vec()), 1..4),
+    ) {
+        done.iter().for_each(|deed| world.act(deed));
+        let (changes, undone) = (world.changes.clone(), world.changes.len());
+        let gone: Vec<SpacePath> =
+            removed.iter().flat_map(|name| world.remove_by_hand(&path(name))).collect();
+        let plan = world.undo(&changes, undone);
+        let is_taken = |folder: &SpacePath| {
+            let takes = |it: &PastChange| {
+                matches!(it.kind, PastChangeKind::FolderRemoved | PastChangeKind::FolderMoved)
+            };
+            changes.iter().any(|it| it.path == *folder && takes(it))
+        };
+        for folder in &gone {
+            let is_made = |step: &UndoStep| {
+                matches!(step, UndoStep::GiveFolder { path, .. } if path == folder)
+            };
+            prop_assert!(is_taken(folder) || !plan.steps.iter().any(is_made), "{:#?}", plan);
+            let below = |path: &&SpacePath| folder.covers(path) && *path != folder;
+            let holds = world.files.keys().chain(world.folders.keys()).any(|path| below(&path));
+            let is_there = world.folders.contains_key(folder);
+            prop_assert!(is_taken(folder) || holds || !is_there, "{} {:#?}", folder, plan);
+        }
+    }
+}
+
+impl World {
+    /// Does what a person does who removes a folder without files and links, with the folders in
+    /// it. No history records that. Returns what went.
+    fn remove_by_hand(&mut self, folder: &SpacePath) -> Vec<SpacePath> {
+        let (files, folders) = self.within(folder);
+        if !files.is_empty() || !folders.iter().all(|it| self.folders[it].is_empty()) {
+            return Vec::new();
+        }
+        for inner in &folders {
+            self.folders.remove(inner);
+            self.modes.remove(inner);
+        }
+        folders
+    }
+}
+
+#[test]
+fn a_folder_that_a_client_made_and_somebody_moved_is_named_until_it_is_gone() {
+    let mut world = World::default();
+    let changes = recorded(&mut world, &[Deed::Make(path("/n/made")), Deed::Make(path("/own"))]);
+    world.act(&Deed::MoveFolder(path("/n"), path("/m")));
+    world.act(&Deed::MoveFolder(path("/m/made"), path("/kept")));
+    world.places = Places::after(&world.changes, &changes);
+    let plan = undo_plan_again(&changes, &[], &mut &world);
+    let told: Vec<_> = plan
+        .left
+        .iter()
+        .map(|left| format!("{} {}", left.path, left.text(&ShownPaths::default())))
+        .collect();
+    let gone = "is not there any more; it is at";
+    assert_eq!(told, [format!("/n {gone} /m now"), format!("/n/made {gone} /kept now")]);
+    assert_eq!(shown(&plan).0, ["unmake folder /own"]);
+    world.remove_by_hand(&path("/m"));
+    world.remove_by_hand(&path("/kept"));
+    assert_eq!(undo_plan_again(&changes, &[], &mut &world).left, []);
 }
 
 #[test]
@@ -352,8 +438,11 @@ fn what_somebody_put_into_a_moved_folder_stays_and_is_named() {
     let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
     world.files.insert(path("/d/b/mine"), hash(1));
     let plan = world.undo(&changes, undone);
-    let told: Vec<String> =
-        plan.left.iter().map(|left| format!("{} {}", left.path, left.text())).collect();
+    let told: Vec<String> = plan
+        .left
+        .iter()
+        .map(|left| format!("{} {}", left.path, left.text(&ShownPaths::default())))
+        .collect();
     assert_eq!(told, ["/d/b stays, since it holds /d/b/mine"]);
     assert!(world.folders[&path("/a/b")].contains_key("link"));
     // What of the rest somebody took away is said, too.

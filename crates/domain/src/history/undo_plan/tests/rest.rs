@@ -194,8 +194,11 @@ fn a_created_file_that_somebody_moved_is_named_until_it_is_gone() {
     let deeds = [(0, Deed::Write(note.clone(), 1)), (1, Deed::Move(note, moved.clone()))];
     let mut agents = TwoAgents::after(&[], &deeds);
     let plan = agents.undo(0);
-    let told: Vec<String> =
-        plan.left.iter().map(|left| format!("{} {}", left.path, left.text())).collect();
+    let told: Vec<String> = plan
+        .left
+        .iter()
+        .map(|left| format!("{} {}", left.path, left.text(&ShownPaths::default())))
+        .collect();
     assert_eq!((plan.steps, told.len()), (vec![], 1));
     assert_eq!(told, ["/k/n is not there any more; it is at /z now"]);
     for agent in [1, 0] {
