@@ -25,7 +25,7 @@ pub struct PresetDeclaration {
     /// [`Self::keys_can_be_forged`].
     pub owner_fields: &'static [&'static str],
     /// The fields that depend on other rows, as the conversation of a message does. A stored record
-    /// keeps them when its row comes again, and [`crate::conversations`] sets them.
+    /// keeps them when its row comes again, and an import sets them when all is stored.
     pub derived_fields: &'static [&'static str],
     /// The reasons for the declaration, one a line, for the person who imports.
     pub because: &'static [&'static str],

@@ -116,8 +116,12 @@ impl Place {
 }
 
 /// Sends a request to an `http` address on a connection of its own.
-pub fn fetch(method: &str, url: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Reply {
-    let body = body.as_ref();
+pub fn fetch(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+    fetch_with(method, url, headers, body.as_bytes())
+}
+
+/// [`fetch`] with a body that need not be text.
+fn fetch_with(method: &str, url: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
     let rest = url.strip_prefix("http://").unwrap();
     let (host, target) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let target = if target.is_empty() { "/" } else { target };
@@ -252,7 +256,7 @@ impl Browser {
         ];
         let headers: Vec<(&str, &str)> =
             headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        fetch("POST", url, &headers, &body)
+        fetch_with("POST", url, &headers, &body)
     }
 
     /// Sends the form of a page, with these fields changed; an empty value leaves a field out.
