@@ -74,7 +74,7 @@ impl Inner {
         }
         let path = permit.path();
         let folder = self.root.open_folder(path);
-        let is_odd = |name: &str| !path.can_hold(name) && !name.starts_with(RESERVED_PREFIX);
+        let is_odd = |name: &str| !path.can_hold(name) && !is_ours(name);
         let names = folder.and_then(|folder| os::odd_names(&folder, most, is_odd));
         names.map_err(|error| refusal(&error, path))
     }
