@@ -8,10 +8,9 @@
 //! first version to which a client only added, before the file that holds it goes. `foresight`
 //! decides before the first step of an undo what the undo keeps, its `undo_room`. `file_metadata`
 //! is what a removed file had beside its content, `merging` lets one row stand for two changes,
-//! `folders` and `folder_before` what a folder had, `change_row` the row of a change, and `stored_version` a
-//! compressed version. Several processes use one history at once, by the `settings` that are kept
-//! with it.
-//! Only those that serve remove what is old.
+//! `folders` and `folder_before` what a folder had, `change_row` the row of a change, and
+//! `stored_version` a compressed version. Several processes use one history at once, by the
+//! `settings` that are kept with it. Only those that serve remove what is old.
 //!
 //! A row is written before its change. If the process dies in between, the row names a change that
 //! was never made. Readers tolerate that: the version before the change existed in any case.
