@@ -102,7 +102,10 @@ mod tests {
     proptest! {
         #[test]
         fn no_two_paths_of_an_output_look_the_same(
-            paths in prop::collection::btree_set("(/[ae\u{e9}\u{301}\u{302}\u{212b}\u{c5}]{1,3}){1,2}", 2..8),
+            paths in prop::collection::btree_set(
+                "(/[ae\u{e9}\u{301}\u{302}\u{212b}\u{c5}]{1,3}){1,2}",
+                2..8,
+            ),
         ) {
             let paths: Vec<SpacePath> =
                 paths.iter().map(|path| SpacePath::parse(path).unwrap()).collect();

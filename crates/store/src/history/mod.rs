@@ -5,13 +5,12 @@
 //! stored once, compressed, under its hash. `database` has the rows and the small versions,
 //! `objects` the large versions as files, `room` makes room before anything is stored, `retention`
 //! removes what is too old, and `reading` finds changes and their versions. `beginnings` keeps a
-//! first version to which a client only added, before the file that holds it goes. `undo_room`
-//! decides before the first step of an undo what the undo keeps. `file_metadata` is what a removed
-//! file had beside its content, `merging` lets one row stand for two changes, `folders`
-//! and `folder_before` what a folder had, `change_row` the row of a change, and `stored_version` a
-//! compressed version. Several processes use one history at once, by the `settings` that are kept
-//! with it.
-//! Only those that serve remove what is old.
+//! first version to which a client only added, before the file that holds it goes. `foresight`
+//! decides before the first step of an undo what the undo keeps, its `undo_room`. `file_metadata`
+//! is what a removed file had beside its content, `merging` lets one row stand for two changes,
+//! `folders` and `folder_before` what a folder had, `change_row` the row of a change, and
+//! `stored_version` a compressed version. Several processes use one history at once, by the
+//! `settings` that are kept with it. Only those that serve remove what is old.
 //!
 //! A row is written before its change. If the process dies in between, the row names a change that
 //! was never made. Readers tolerate that: the version before the change existed in any case.
@@ -24,6 +23,7 @@ mod error;
 mod file_metadata;
 mod folder_before;
 mod folders;
+mod foresight;
 mod merging;
 mod objects;
 mod reading;

@@ -325,8 +325,8 @@ impl<'t> RoomMaker<'t> {
         Ok(())
     }
 
-    /// Removes later versions until `excess` bytes are free. Returns `false`, and removes none, if an
-    /// undo needs so many that this cannot be. Without an undo, removes all that there are then.
+    /// Removes later versions until `excess` bytes are free. Returns `false`, and removes none, if
+    /// an undo needs so many that this cannot be. Without an undo, removes all that there are then.
     /// Their changes stay, so that an undo still knows what led to what.
     pub(super) fn remove_laters(
         &mut self,

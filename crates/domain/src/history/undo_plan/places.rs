@@ -1,7 +1,7 @@
 //! Where files and folders are by now that somebody moved.
 //!
 //! A plan goes through the changes that are taken back, and not through those of others. So it does
-//! not see that a file or a folder which is not at its path any more is still there, at another one.
+//! not see that a file or a folder which is not at its path any more is still there, elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +26,8 @@ struct End {
 }
 
 impl Places {
-    /// Follows files and folders through `all` changes, in the order of their numbers. `asked` are those that
-    /// are to be taken back.
+    /// Follows files and folders through `all` changes, in the order of their numbers. `asked` are
+    /// those that are to be taken back.
     pub fn after(all: &[PastChange], asked: &[PastChange]) -> Self {
         let asked: BTreeSet<_> = asked.iter().map(|change| change.number).collect();
         let mut places = Self::default();
@@ -56,8 +56,8 @@ impl Places {
         places
     }
 
-    /// Returns where the file or the folder is by now that a change left at a path, if a change that
-    /// is not to be taken back moved it from there.
+    /// Returns where the file or the folder is by now that a change left at a path, if a change
+    /// that is not to be taken back moved it from there.
     pub fn moved_from(&self, path: &SpacePath, number: ChangeNumber) -> Option<SpacePath> {
         let (mut place, mut since) = (path, number);
         while let Some(end) = self.ends.get(place).and_then(|ends| {
