@@ -20,6 +20,7 @@ mod outage;
 mod params;
 mod people;
 mod pool;
+mod preparation;
 mod roles;
 mod schema;
 mod seals;
