@@ -153,6 +153,9 @@ fn a_page_on_postgresql_takes_as_many_statements_for_25_records_as_for_5() {
 /// transaction.
 const MOST_OF_LIST: usize = 3;
 
+/// A request for a list, and the most statements that it takes.
+type List<'l> = (Operation, &'l str, &'l [(&'l str, &'l str)], usize);
+
 #[test]
 fn a_page_of_a_list_on_postgresql_takes_three_statements() {
     let test = "a_page_of_a_list_on_postgresql_takes_three_statements";
@@ -166,7 +169,7 @@ fn a_page_of_a_list_on_postgresql_takes_three_statements() {
         let all = store.database.logged_statements() - before;
         (all - 2, store.database.last_statements(all))
     };
-    let lists: [(Operation, &str, &[(&str, &str)], usize); 8] = [
+    let lists: [List<'_>; 8] = [
         (Operation::ListStreams, "", &[], 2),
         (Operation::ListRecords, "s", &[("limit", "1")], MOST_OF_LIST),
         (Operation::ListRecords, "s", &[("limit", "25")], MOST_OF_LIST),

@@ -26,6 +26,7 @@ mod pool_tests;
 mod pooler;
 #[cfg(test)]
 mod pooler_tests;
+mod preparation;
 mod roles;
 mod schema;
 mod seals;

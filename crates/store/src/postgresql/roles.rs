@@ -4,15 +4,10 @@
 //! and may do nothing else: it changes no table, policy or trigger, and names no partition. So
 //! whatever goes wrong in a server, row-level security stays. One role may be both, which is said.
 
-use std::sync::Arc;
-
 use super::connection::PgConnection;
-use super::database::Database;
 use super::error::{DatabaseError, PgError};
 use super::params::params;
 use super::schema::{self, Migration};
-use super::settings::Settings;
-use crate::read_limit::ReadLimit;
 
 /// What the role of a connection may do beyond reading and writing rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,32 +54,6 @@ pub(super) fn role_of(connection: &PgConnection) -> Result<DatabaseRole, PgError
     })
 }
 
-impl Database {
-    /// Returns what the role of the address may do.
-    ///
-    /// # Errors
-    /// [`DatabaseError`] if the database does not answer.
-    pub fn role(&self) -> Result<DatabaseRole, DatabaseError> {
-        let connection = self.begin_read(&ReadLimit::none())?;
-        let role = role_of(&connection);
-        connection.end("ROLLBACK");
-        Ok(role?)
-    }
-
-    /// Makes the tables, or migrates them to this version, as the role of the address, and lets
-    /// another role read and write their rows. What that role was granted on the tables before is
-    /// taken back. The same call can be made again.
-    ///
-    /// # Errors
-    /// [`DatabaseError`] if the database cannot be reached, the tables are another program's or a
-    /// newer version's, or the other role is none for servers.
-    pub fn prepare(address: &str, servers_role: &str) -> Result<(), DatabaseError> {
-        let connection = PgConnection::open(&Arc::new(Settings::parse(address)?))?;
-        schema::migrate(&connection)?.done()?;
-        grant(&connection, servers_role)
-    }
-}
-
 impl Migration {
     /// Refuses a database whose tables cannot be used.
     pub(super) fn done(self) -> Result<(), DatabaseError> {
@@ -98,7 +67,7 @@ impl Migration {
 }
 
 /// Lets a role read and write rows, and nothing else.
-fn grant(connection: &PgConnection, role: &str) -> Result<(), DatabaseError> {
+pub(super) fn grant(connection: &PgConnection, role: &str) -> Result<(), DatabaseError> {
     let refused = |reason| DatabaseError::NoServersRole { role: role.to_owned(), reason };
     let text = "SELECT r.rolsuper OR r.rolbypassrls, pg_has_role(r.oid, n.nspowner, 'MEMBER'), \
                 quote_ident(r.rolname) FROM pg_roles r, pg_namespace n \
