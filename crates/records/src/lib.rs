@@ -24,7 +24,7 @@ pub mod grant_document;
 pub mod grant_request;
 mod inner_value;
 mod json_body;
-pub mod list_response;
+mod list_response;
 mod media_types;
 mod named_parts;
 pub mod openapi;

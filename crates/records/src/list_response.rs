@@ -15,8 +15,9 @@ pub(crate) fn page_limit(limit: Option<u64>) -> usize {
     usize::try_from(limit.unwrap_or(DEFAULT_LIMIT)).unwrap_or(usize::MAX)
 }
 
-/// Returns whether each record of a page has a cursor of its own, by the `cursors` of a request. A
-/// caller that uses only the first records of a page continues with the cursor of the last one used.
+/// Returns whether each record of a page has a cursor of its own, by the `cursors` of a request.
+/// A caller that uses only the first records of a page continues with the cursor of the last one
+/// used.
 pub(crate) fn has_record_cursors(cursors: Option<&str>) -> bool {
     cursors == Some("each")
 }

@@ -1,8 +1,8 @@
 //! The reading operations of `/v1`, each declared once as the type of its requests.
 //!
 //! The type has the values of a request; its declaration gives them their names in a query, their
-//! bounds, and their words in the OpenAPI document. A resource server takes a request from the query
-//! that was sent. The content ladder makes a request directly. A client of a resource server
+//! bounds, and their words in the OpenAPI document. A resource server takes a request from the
+//! query that was sent. The content ladder makes a request directly. A client of a resource server
 //! elsewhere writes the request as a query.
 
 pub mod aggregate_records;
@@ -104,8 +104,8 @@ impl ReadRequest {
         self
     }
 
-    /// Returns the same request for an answer with whole values, and without a cursor for each item.
-    /// Such an answer is longer and holds the same data.
+    /// Returns the same request for an answer with whole values, and without a cursor for each
+    /// item. Such an answer is longer and holds the same data.
     #[must_use]
     pub fn without_previews(&self) -> Self {
         let mut whole = self.clone();

@@ -67,8 +67,8 @@ struct AggregatedRecords<'r> {
 }
 
 impl AnsweredRequest for AggregateRecords {
-    /// Answers with [`Problem::TooManyGroups`] or [`Problem::NumberTooLong`] if the values exceed the
-    /// bounds of the aggregator.
+    /// Answers with [`Problem::TooManyGroups`] or [`Problem::NumberTooLong`] if the values exceed
+    /// the bounds of the aggregator.
     fn answer(
         &self,
         context: ReadContext<'_>,

@@ -31,8 +31,8 @@ pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
 };
 
 impl AnsweredRequest for GetSchema {
-    /// Answers with [`Problem::AmbiguousSchema`] if the request asks for the details of a stream that
-    /// several connections have.
+    /// Answers with [`Problem::AmbiguousSchema`] if the request asks for the details of a stream
+    /// that several connections have.
     fn answer(
         &self,
         context: ReadContext<'_>,

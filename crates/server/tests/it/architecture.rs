@@ -85,11 +85,7 @@ fn missing_arrow(files: &[SourceFile], from: &str, call: &str, to: &str) -> Opti
     let (caller, callee) = (of(from), of(to));
     let calls = [".", "::", " "].map(|before| format!("{before}{name}("));
     let calls = calls.into_iter().chain([format!(".{name})(")]).collect::<Vec<_>>();
-    let declares = [
-        format!("fn {name}("),
-        format!("fn {name}<"),
-        format!("pub {name}:"),
-    ];
+    let declares = [format!("fn {name}("), format!("fn {name}<"), format!("pub {name}:")];
     let has = |texts: &[&str], all: &[String]| {
         texts.iter().any(|text| all.iter().any(|one| text.contains(one.as_str())))
     };

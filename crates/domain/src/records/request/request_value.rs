@@ -1,5 +1,5 @@
-//! The types of the values that requests have, and how each stands among checked parameters and in a
-//! query.
+//! The types of the values that requests have, and how each stands among checked parameters and in
+//! a query.
 
 use super::parameters::{FilterComparison, FilterParameter, Parameter, ParameterType, Parameters};
 use super::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
