@@ -29,7 +29,9 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_domain::records::request::{
+    AggregateRecords, GetFieldWindow, GetRecord, GetSchema, ListRecords, ReadRequest, SearchRecords,
+};
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 use stile_ladder::Ladder;
@@ -161,14 +163,18 @@ impl Rig {
     }
 
     fn costs(&self, plan: Plan) {
-        let of = |endpoint: ReadOperation, key: &str, pairs: &[(&str, &str)]| {
-            let stream = if endpoint.path().contains("{stream}") { "messages" } else { "" };
-            let ask = ReadRequest {
-                stream: stream.to_owned(),
-                key: key.to_owned(),
-                ..ReadRequest::new(endpoint)
-            };
-            pairs.iter().fold(ask, |ask, (name, value)| ask.with(*name, *value))
+        let search = |q: &str| SearchRecords {
+            q: Some(q.to_owned()),
+            cursors: Some("each"),
+            ..SearchRecords::default()
+        };
+        let mail = || Some("mail".to_owned()).into();
+        let window = || GetFieldWindow {
+            stream: "messages".to_owned(),
+            key: "m77".to_owned(),
+            field: Some("body".to_owned()),
+            connection: mail(),
+            ..GetFieldWindow::default()
         };
         let id = "mail/messages:m77";
         let is_short = |number: &usize| {
@@ -182,80 +188,82 @@ impl Rig {
                 "schema of a stream",
                 "schema",
                 json!({ "stream": "messages" }),
-                of(ReadOperation::Schema, "", &[("view", "compact"), ("stream", "messages")]),
+                GetSchema {
+                    view: Some("compact"),
+                    stream: Some("messages".to_owned()),
+                    ..GetSchema::default()
+                }
+                .into(),
             ),
             (
                 "search, 25 hits of a common word",
                 "search",
                 json!({ "q": "ba*" }),
-                of(ReadOperation::Search, "", &[("q", "ba*"), ("cursors", "each")]),
+                search("ba*").into(),
             ),
             (
                 "search, one hit in 1 MB",
                 "search",
                 json!({ "q": "zanzibar" }),
-                of(ReadOperation::Search, "", &[("q", "zanzibar"), ("cursors", "each")]),
+                search("zanzibar").into(),
             ),
             (
                 "query_records, 25",
                 "query_records",
                 json!({ "stream": "messages" }),
-                of(
-                    ReadOperation::Records,
-                    "",
-                    &[("preview_chars", "512"), ("preview_bytes", "8192"), ("cursors", "each")],
-                ),
+                ListRecords {
+                    stream: "messages".to_owned(),
+                    preview_chars: Some(512),
+                    preview_bytes: Some(8192),
+                    cursors: Some("each"),
+                    ..ListRecords::default()
+                }
+                .into(),
             ),
             (
                 "aggregate by author",
                 "aggregate",
                 json!({ "stream": "messages", "metric": "count", "group_by": "author" }),
-                of(ReadOperation::Aggregate, "", &[("metric", "count"), ("group_by", "author")]),
+                AggregateRecords {
+                    stream: "messages".to_owned(),
+                    metric: Some("count"),
+                    group_by: vec!["author".to_owned()],
+                    ..AggregateRecords::default()
+                }
+                .into(),
             ),
             (
                 "fetch, a short record",
                 "fetch",
                 json!({ "id": format!("mail/messages:{short}") }),
-                of(
-                    ReadOperation::Record,
-                    &short,
-                    &[
-                        ("connection_id", "mail"),
-                        ("preview_chars", "512"),
-                        ("preview_bytes", "8192"),
-                    ],
-                ),
+                GetRecord {
+                    stream: "messages".to_owned(),
+                    key: short.clone(),
+                    preview_chars: Some(512),
+                    preview_bytes: Some(8192),
+                    connection: mail(),
+                    ..GetRecord::default()
+                }
+                .into(),
             ),
             (
                 "read_record_field, 4096 of 1 MB",
                 "read_record_field",
                 json!({ "id": id, "field_path": "body", "offset_chars": 400_000 }),
-                of(
-                    ReadOperation::FieldWindow,
-                    "m77",
-                    &[
-                        ("field", "body"),
-                        ("connection_id", "mail"),
-                        ("offset_chars", "400000"),
-                        ("limit_chars", "4096"),
-                    ],
-                ),
+                GetFieldWindow { offset_chars: Some(400_000), limit_chars: Some(4096), ..window() }
+                    .into(),
             ),
             (
                 "read_record_field, around a text in 1 MB",
                 "read_record_field",
                 json!({ "id": id, "field_path": "body", "q": "zanzibar" }),
-                of(
-                    ReadOperation::FieldWindow,
-                    "m77",
-                    &[
-                        ("field", "body"),
-                        ("connection_id", "mail"),
-                        ("q", "zanzibar"),
-                        ("before_chars", "2048"),
-                        ("after_chars", "2048"),
-                    ],
-                ),
+                GetFieldWindow {
+                    q: Some("zanzibar".to_owned()),
+                    before_chars: Some(2048),
+                    after_chars: Some(2048),
+                    ..window()
+                }
+                .into(),
             ),
         ];
         println!("CPU of {AT_ONCE} calls");
@@ -281,21 +289,21 @@ impl Rig {
         let text = search.text.len() + window.text.len();
         let structured = search.to_tree().to_string().len() + window.to_tree().to_string().len();
         let whole = self
-            .ask(&ReadRequest {
+            .ask(&ReadRequest::Record(GetRecord {
                 stream: "messages".to_owned(),
                 key: "m77".to_owned(),
-                ..ReadRequest::new(ReadOperation::Record)
-            })
+                ..GetRecord::default()
+            }))
             .len();
         println!(
             "the sentence after a match in 1 MB: {text} bytes of text or {structured} of structure in 2 calls; the whole record {whole}"
         );
         let list = self.call("query_records", &json!({ "stream": "messages" }));
         let page = self
-            .ask(&ReadRequest {
+            .ask(&ReadRequest::Records(ListRecords {
                 stream: "messages".to_owned(),
-                ..ReadRequest::new(ReadOperation::Records)
-            })
+                ..ListRecords::default()
+            }))
             .len();
         println!(
             "a page of 25: {} bytes of text or {} of structure; whole records {page}",

@@ -5,11 +5,11 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
-use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_domain::records::request::{AggregateRecords, ReadRequest};
 
 use super::arguments::{
     GranularityNames, GroupOrderNames, MetricNames, OneOf, OneOrMore, WholeNumber,
-    filter_parameters, filter_schema, one_or_more_schema, refuse_empty,
+    filter_conditions, filter_schema, one_or_more_schema, refuse_empty,
 };
 use super::budget::{count_fitting, json_len, members_len, prefix_within, take_fitting};
 use super::call_context::CallContext;
@@ -351,29 +351,24 @@ impl RecordTool for Aggregate {
 impl Aggregate {
     fn request(&self) -> Result<ReadRequest, LadderError> {
         refuse_empty("stream", &self.stream)?;
-        let mut request = ReadRequest {
+        let is_grouped = !self.group_by.0.is_empty() || self.group_by_time.is_some();
+        Ok(ReadRequest::Aggregate(AggregateRecords {
             stream: self.stream.clone(),
-            ..ReadRequest::new(ReadOperation::Aggregate)
-        }
-        .with("metric", self.metric.word())
-        .with_some("field", self.field.as_deref())
-        .with_some("q", self.q.as_deref());
-        for field in &self.group_by.0 {
-            request = request.with("group_by", field);
-        }
-        request = request
-            .with_some("group_by_time", self.group_by_time.as_deref())
-            .with_some("granularity", self.granularity.map(OneOf::word))
-            .with_some("time_zone", self.time_zone.as_deref())
-            .with_some("order", self.order.map(OneOf::word))
-            .with_some("limit", self.limit.map(|limit| limit.0))
-            .with_some("cursor", self.cursor.as_deref())
-            .with_some("connection_id", self.connection_id.as_deref());
-        if !self.group_by.0.is_empty() || self.group_by_time.is_some() {
-            request = request.with("cursors", "each");
-        }
-        request.parameters.extend(filter_parameters(self.filter.as_ref())?);
-        Ok(request)
+            metric: Some(self.metric.word()),
+            field: self.field.clone(),
+            q: self.q.clone(),
+            group_by: self.group_by.0.clone(),
+            group_by_time: self.group_by_time.clone(),
+            granularity: self.granularity.map(OneOf::word),
+            time_zone: self.time_zone.clone(),
+            order: self.order.map(OneOf::word),
+            limit: self.limit.map(|limit| limit.0),
+            cursor: self.cursor.clone(),
+            cursors: is_grouped.then_some("each"),
+            conditions: filter_conditions(self.filter.as_ref())?,
+            connection: self.connection_id.clone().into(),
+            ..AggregateRecords::default()
+        }))
     }
 
     /// Renders the result as one line of about `room` bytes, and counts its groups.

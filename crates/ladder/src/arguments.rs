@@ -7,7 +7,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde_json::{Number, Value as Json, json};
 use stile_domain::records::aggregator::{GROUP_ORDERS, METRICS};
+use stile_domain::records::declaration::RangeOperator;
 use stile_domain::records::order::{ORDERS, SEARCH_ORDERS};
+use stile_domain::records::request::parameters::{FilterComparison, FilterParameter};
 use stile_domain::records::zone::Granularity;
 use stile_tools::arguments::{EXACT_FLOATS_END, whole_number};
 
@@ -188,30 +190,26 @@ pub(super) fn refuse_empty(param: &'static str, name: &str) -> Result<(), Ladder
     }
 }
 
-/// Converts a filter, or a list of filters of which one is enough, to query parameters of `/v1`.
+/// Converts a filter, or a list of filters of which one is enough, to conditions of a request.
 ///
 /// # Errors
 /// `invalid_filter`, whose message shows the right form.
-pub(super) fn filter_parameters(
+pub(super) fn filter_conditions(
     filter: Option<&Json>,
-) -> Result<Vec<(String, String)>, LadderError> {
+) -> Result<Vec<FilterParameter>, LadderError> {
     let Some(filter) = filter else { return Ok(Vec::new()) };
-    let mut pairs = Vec::new();
-    let added = match filter {
+    let conditions = match filter {
         // One alternative is none.
         Json::Array(filters) if filters.len() != 1 => {
-            let all = filters
-                .iter()
-                .enumerate()
-                .map(|(number, filter)| add_filter(&format!("or[{number}]"), filter, &mut pairs));
-            all.collect::<Option<Vec<()>>>().filter(|all| !all.is_empty()).map(drop)
+            let all = filters.iter().enumerate();
+            let all = all.map(|(number, filter)| conditions_of(filter, Some(number)));
+            let all = all.collect::<Option<Vec<_>>>().map(|all| all.concat());
+            all.filter(|all| !all.is_empty())
         }
-        Json::Array(filters) => {
-            filters.first().and_then(|filter| add_filter("filter", filter, &mut pairs))
-        }
-        filter => add_filter("filter", filter, &mut pairs),
+        Json::Array(filters) => filters.first().and_then(|filter| conditions_of(filter, None)),
+        filter => conditions_of(filter, None),
     };
-    added.map(|()| pairs).ok_or_else(|| {
+    conditions.ok_or_else(|| {
         let form = "`filter` is an object: {\"author\":\"ann\"}, {\"author\":[\"ann\",\"bob\"]}, {\"author\":null} \
                     or {\"sent_at\":{\"gte\":\"2026-01-01\",\"lt\":\"2026-02-01\"}}, with plain field names and text, numbers or booleans; \
                     or an array of such objects, of which one must match; \
@@ -220,34 +218,39 @@ pub(super) fn filter_parameters(
     })
 }
 
-/// Adds the conditions of one filter, under a parameter's name. `None` if it has another form.
-fn add_filter(name: &str, filter: &Json, pairs: &mut Vec<(String, String)>) -> Option<()> {
+/// Returns the conditions of one filter, which is an alternative or the only one. `None` if the
+/// filter has another form.
+fn conditions_of(filter: &Json, alternative: Option<usize>) -> Option<Vec<FilterParameter>> {
     let fields = filter.as_object().filter(|fields| !fields.is_empty())?;
+    let mut conditions = Vec::new();
     for (field, condition) in fields {
         if field.is_empty() || field.contains(['[', ']']) {
             return None;
         }
+        let mut add = |comparison| {
+            conditions.push(FilterParameter { field: field.clone(), comparison, alternative });
+        };
         match condition {
             Json::Object(ranges) if !ranges.is_empty() => {
                 for (operator, value) in ranges {
-                    let known = match operator.as_str() {
-                        "exists" => value.is_boolean(),
-                        operator => ["gte", "gt", "lte", "lt"].contains(&operator),
-                    };
-                    let value = scalar(value).filter(|_| known)?;
-                    pairs.push((format!("{name}[{field}][{operator}]"), value));
+                    add(match operator.as_str() {
+                        "exists" => FilterComparison::Exists(value.as_bool()?),
+                        name => {
+                            let mut all = RangeOperator::ALL.into_iter();
+                            let operator = all.find(|known| known.name() == name)?;
+                            FilterComparison::Range(operator, scalar(value)?)
+                        }
+                    });
                 }
             }
             Json::Array(values) if !values.is_empty() => {
-                for value in values {
-                    pairs.push((format!("{name}[{field}][in]"), scalar(value)?));
-                }
+                add(FilterComparison::In(values.iter().map(scalar).collect::<Option<_>>()?));
             }
-            Json::Null => pairs.push((format!("{name}[{field}][exists]"), "false".to_owned())),
-            value => pairs.push((format!("{name}[{field}]"), scalar(value)?)),
+            Json::Null => add(FilterComparison::Exists(false)),
+            value => add(FilterComparison::Is(scalar(value)?)),
         }
     }
-    Some(())
+    Some(conditions)
 }
 
 fn scalar(value: &Json) -> Option<String> {
@@ -269,11 +272,16 @@ fn scalar(value: &Json) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use stile_domain::records::request::{ListRecords, ReadOperation as _};
+
     use super::*;
 
     #[test]
     fn a_filter_becomes_parameters_or_is_refused() {
-        let pairs = |filter: Json| filter_parameters(Some(&filter));
+        let pairs = |filter: Json| {
+            let conditions = filter_conditions(Some(&filter))?;
+            Ok::<_, LadderError>(ListRecords { conditions, ..ListRecords::default() }.pairs())
+        };
         let good = json!({ "a": "x", "b": 7, "c": true, "d": { "gte": "2026", "lt": 3 }, "e": 1.5e9, "f": u64::MAX,
             "g": ["x", 1], "h": null, "i": { "exists": true } });
         let text = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -293,7 +301,7 @@ mod tests {
                 text("filter[i][exists]", "true"),
             ])
         );
-        assert_eq!(filter_parameters(None), Ok(Vec::new()));
+        assert_eq!(filter_conditions(None), Ok(Vec::new()));
         assert_eq!(
             pairs(json!([{ "a": "x", "b": { "gt": 1 } }, { "c": null }])),
             Ok(vec![

@@ -55,8 +55,11 @@ impl CallContext {
     }
 
     /// Sends a request to the resource server and returns its JSON.
-    pub(super) async fn send(&self, request: ReadRequest) -> Result<String, LadderError> {
-        Ok(self.server.send_counting(&self.caller, request, &self.shown).await?)
+    pub(super) async fn send(
+        &self,
+        request: impl Into<ReadRequest>,
+    ) -> Result<String, LadderError> {
+        Ok(self.server.send_counting(&self.caller, request.into(), &self.shown).await?)
     }
 
     /// Returns how many records of each stream the requests of this call showed.

@@ -7,7 +7,7 @@ use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
-use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_domain::records::request::GetRecord;
 use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::{MAX_CHARS, TextSelector};
 
@@ -224,18 +224,16 @@ async fn read_record(
     cursor: Option<&str>,
     bytes: usize,
 ) -> Result<RecordView, LadderError> {
-    let mut request = ReadRequest {
+    let request = GetRecord {
         stream: id.stream.clone(),
         key: id.key.clone(),
-        ..ReadRequest::new(ReadOperation::Record)
-    }
-    .with_some("connection_id", id.connection.as_deref())
-    .with_some("fields_cursor", cursor)
-    .with("preview_chars", context.budgets.preview_chars.to_string())
-    .with("preview_bytes", bytes.to_string());
-    for field in fields {
-        request = request.with_name("fields", field);
-    }
+        fields: fields.to_vec(),
+        preview_chars: Some(context.budgets.preview_chars as u64),
+        preview_bytes: Some(bytes as u64),
+        fields_cursor: cursor.map(str::to_owned),
+        connection: id.connection.clone().into(),
+        ..GetRecord::default()
+    };
     let text = context.send(request).await?;
     let json = wire::parse(&text)?;
     let mut record = RecordView::from_wire(

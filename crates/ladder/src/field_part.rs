@@ -6,6 +6,7 @@ use stile_domain::base64;
 use stile_domain::records::handle::{FieldRange, Handle, HandleKind, RecordPart, parse_digest};
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::request::GetFieldWindow;
 use stile_domain::records::selector::{MAX_CHARS, TextSelector};
 
 use super::budget::{LONGEST_ESCAPE, prefix_within};
@@ -200,10 +201,12 @@ impl FieldPart {
             PartForm::Document { max_bytes } => (max_bytes / 4 * 3) as u64,
         };
         let limit = extent.limit.clamp(1, most.clamp(1, MAX_BYTES_PART));
-        let request = field_request(&id, &extent.field)
-            .with_some("cursor", cursor)
-            .with_some("offset_bytes", cursor.is_none().then_some(extent.start))
-            .with("limit_bytes", limit.to_string());
+        let request = GetFieldWindow {
+            cursor: cursor.map(str::to_owned),
+            offset_bytes: cursor.is_none().then_some(extent.start),
+            limit_bytes: Some(limit),
+            ..field_request(&id, &extent.field)
+        };
         let answer = context.send(request).await?;
         let WireByteWindow { field, window } = wire::parse(&answer)?;
         let digest = field.digest.as_deref().and_then(parse_digest);

@@ -356,7 +356,7 @@ impl<'a, I: PageItem> Page<'a, I> {
         }
         // Some servers send a cursor only at the end of a page, so this asks for a page that ends
         // here.
-        let page = context.send(self.request.clone().with("limit", shown.to_string())).await?;
+        let page = context.send(self.request.clone().with_limit(shown as u64)).await?;
         let page: WirePage = wire::parse(&page)?;
         if page.data.len() > shown {
             return Ok(NextPage::Unreachable);

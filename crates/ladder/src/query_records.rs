@@ -6,10 +6,10 @@ use serde_json::{Map, Value as Json};
 use stile_domain::json::text::ObjectText;
 use stile_domain::records::handle::RecordPart;
 use stile_domain::records::record_id::RecordId;
-use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_domain::records::request::{ListRecords, ReadRequest};
 
 use super::arguments::{
-    ListDetailNames, OneOf, OrderNames, WholeNumber, filter_parameters, filter_schema, refuse_empty,
+    ListDetailNames, OneOf, OrderNames, WholeNumber, filter_conditions, filter_schema, refuse_empty,
 };
 use super::budget::count_fitting;
 use super::call_context::CallContext;
@@ -78,19 +78,20 @@ struct WireList {
 impl QueryRecords {
     fn request(&self, context: &CallContext) -> Result<ReadRequest, LadderError> {
         refuse_empty("stream", &self.stream)?;
-        let mut request =
-            ReadRequest { stream: self.stream.clone(), ..ReadRequest::new(ReadOperation::Records) }
-                .with_some("cursor", self.cursor.as_deref())
-                .with_some("changes_since", self.changes_since.as_deref())
-                .with_some("connection_id", self.connection_id.as_deref())
-                .with_some("order", self.order.map(OneOf::word));
-        request.parameters.extend(filter_parameters(self.filter.as_ref())?);
-        for field in self.fields.iter().flatten() {
-            request = request.with_name("fields", field);
-        }
-        let request = request.with("preview_chars", context.budgets.preview_chars.to_string());
-        let request = request.with("preview_bytes", RECORD_BYTES.to_string());
-        Ok(request.with("cursors", "each"))
+        Ok(ReadRequest::Records(ListRecords {
+            stream: self.stream.clone(),
+            limit: self.limit.map(|limit| limit.0),
+            cursor: self.cursor.clone(),
+            cursors: Some("each"),
+            order: self.order.map(OneOf::word),
+            fields: self.fields.clone().unwrap_or_default(),
+            conditions: filter_conditions(self.filter.as_ref())?,
+            changes_since: self.changes_since.clone(),
+            preview_chars: Some(context.budgets.preview_chars as u64),
+            preview_bytes: Some(RECORD_BYTES as u64),
+            connection: self.connection_id.clone().into(),
+            ..ListRecords::default()
+        }))
     }
 }
 
@@ -127,9 +128,7 @@ impl RecordTool for QueryRecords {
 
     async fn run(self, context: &CallContext) -> Result<RecordOutput<QueryShape>, LadderError> {
         let request = self.request(context)?;
-        let text = context
-            .send(request.clone().with_some("limit", self.limit.map(|limit| limit.0)))
-            .await?;
+        let text = context.send(request.clone()).await?;
         let (items, response): (_, WireList) = wire::parse_list(&text)?;
         let items = PageItems::<'_, QueriedRecord>::new(items);
         let budgets = &context.budgets;

@@ -5,11 +5,11 @@
 //! between, finds the bytes.
 
 use stile_domain::records::blob::{BlobId, FoundReference};
-use stile_domain::records::request::ReadRequest;
+use stile_domain::records::request::GetFieldWindow;
 
 use super::call_context::CallContext;
 use super::error::LadderError;
-use super::read_record_field::{field_request, is_byte_window};
+use super::read_record_field::{field_request, first_byte_of, is_byte_window};
 use super::record_view::RecordView;
 
 /// Removes the references within the fields of a record, unless the server can read them.
@@ -42,7 +42,7 @@ pub(super) async fn keep_reachable(context: &CallContext, record: &mut RecordVie
 fn reference_where(
     record: &RecordView,
     is_wanted: fn(&FoundReference) -> bool,
-) -> Option<ReadRequest> {
+) -> Option<GetFieldWindow> {
     let (field, reference) = record
         .fields
         .iter()
@@ -52,9 +52,8 @@ fn reference_where(
 
 /// Asks the server for one byte of a reference. Returns whether it knows the path; `None` if the
 /// server gave no answer to that.
-async fn finds(context: &CallContext, reference: ReadRequest) -> Option<bool> {
-    let request = reference.with("offset_bytes", "0").with("limit_bytes", "1");
-    match context.send(request).await {
+async fn finds(context: &CallContext, reference: GetFieldWindow) -> Option<bool> {
+    match context.send(first_byte_of(reference)).await {
         Ok(answer) => Some(is_byte_window(&answer)),
         Err(LadderError::Server { response, .. }) if response.code() == "blob_not_found" => {
             Some(true)

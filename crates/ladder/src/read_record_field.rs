@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use stile_domain::records::handle::OffsetCursor;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::record_id::RecordId;
-use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_domain::records::request::GetFieldWindow;
 use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS, TextSelector};
 use stile_tools::answer::ResourceLink;
@@ -310,14 +310,19 @@ async fn read_once(
 }
 
 /// Makes a request about a field, without a window.
-pub(super) fn field_request(id: &RecordId, field: &str) -> ReadRequest {
-    ReadRequest {
+pub(super) fn field_request(id: &RecordId, field: &str) -> GetFieldWindow {
+    GetFieldWindow {
         stream: id.stream.clone(),
         key: id.key.clone(),
-        ..ReadRequest::new(ReadOperation::FieldWindow)
+        field: Some(field.to_owned()),
+        connection: id.connection.clone().into(),
+        ..GetFieldWindow::default()
     }
-    .with("field", field)
-    .with_some("connection_id", id.connection.as_deref())
+}
+
+/// Makes the request for one byte of a field, whose answer says whether there are bytes.
+pub(super) fn first_byte_of(request: GetFieldWindow) -> GetFieldWindow {
+    GetFieldWindow { offset_bytes: Some(0), limit_bytes: Some(1), ..request }
 }
 
 /// Makes the request for a window, and says what its response must be.
@@ -326,10 +331,12 @@ async fn window_request(
     id: &RecordId,
     field: &str,
     selector: &TextSelector,
-) -> Result<(ReadRequest, ExpectedWindow), LadderError> {
+) -> Result<(GetFieldWindow, ExpectedWindow), LadderError> {
     let base = field_request(id, field);
-    let at = |base: ReadRequest, start: u64, limit: u64| {
-        base.with("offset_chars", start.to_string()).with("limit_chars", limit.to_string())
+    let at = |base: GetFieldWindow, start: u64, limit: u64| GetFieldWindow {
+        offset_chars: Some(start),
+        limit_chars: Some(limit),
+        ..base
     };
     Ok(match selector {
         &TextSelector::At { start, limit } => (
@@ -337,15 +344,20 @@ async fn window_request(
             ExpectedWindow { start: Some(start), ..ExpectedWindow::default() },
         ),
         TextSelector::Around { q, before, after, limit } => {
-            let request = base.with("q", q).with("before_chars", before.to_string());
-            let request =
-                request.with("after_chars", after.to_string()).with_some("limit_chars", *limit);
+            let request = GetFieldWindow {
+                q: Some(q.clone()),
+                before_chars: Some(*before),
+                after_chars: Some(*after),
+                limit_chars: *limit,
+                ..base
+            };
             (request, ExpectedWindow::default())
         }
         TextSelector::After { cursor, limit } => {
             match resolve_cursor(context, id, field, cursor, at(base.clone(), 0, 1)).await? {
                 None => {
-                    let request = base.with("cursor", cursor).with_some("limit_chars", *limit);
+                    let cursor = Some(cursor.clone());
+                    let request = GetFieldWindow { cursor, limit_chars: *limit, ..base };
                     (request, ExpectedWindow { by_cursor: true, ..ExpectedWindow::default() })
                 }
                 Some(OffsetCursor { start, limit: usual, version }) => {
@@ -373,7 +385,7 @@ async fn resolve_cursor(
     id: &RecordId,
     field: &str,
     cursor: &str,
-    first: ReadRequest,
+    first: GetFieldWindow,
 ) -> Result<Option<OffsetCursor>, LadderError> {
     let Some(plain) = context.unseal(cursor) else { return Ok(None) };
     let bound_to = |id: &RecordId| OffsetCursor::decode(&plain, offset_binding(context, id, field));
@@ -567,8 +579,7 @@ pub(super) async fn not_text_error(
 /// Returns whether the server may have bytes of a field. A server without them refuses the request,
 /// ignores its parameters and refuses the text again, or sends something else.
 async fn has_bytes(context: &CallContext, id: &RecordId, field: &str) -> bool {
-    let request = field_request(id, field).with("offset_bytes", "0").with("limit_bytes", "1");
-    match context.send(request).await {
+    match context.send(first_byte_of(field_request(id, field))).await {
         Ok(response) => is_byte_window(&response),
         Err(LadderError::Server { response, .. }) => {
             !matches!(response.status, 400 | 422) && response.code() != "field_not_text"

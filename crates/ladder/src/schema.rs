@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::problem::CursorProblem;
-use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_domain::records::request::GetSchema;
 use stile_domain::records::sealed_cursor::Binding;
 
 use self::full_declaration::FullDeclaration;
@@ -129,14 +129,19 @@ impl RecordTool for Schema {
     type Shape = SchemaAnswer;
 
     async fn run(self, context: &CallContext) -> Result<RecordOutput<SchemaAnswer>, LadderError> {
-        let request = ReadRequest::new(ReadOperation::Schema)
-            .with_some("stream", self.stream.as_deref())
-            .with_some("connection_id", self.connection_id.as_deref());
+        let request = GetSchema {
+            stream: self.stream.clone(),
+            connection: self.connection_id.clone().into(),
+            ..GetSchema::default()
+        };
         let full = match self.detail {
-            Some(Detail::Full) => Some(context.send(request.clone().with("detail", "full")).await?),
+            Some(Detail::Full) => {
+                let request = GetSchema { detail: Some("full"), ..request.clone() };
+                Some(context.send(request).await?)
+            }
             _ => None,
         };
-        let text = context.send(request.with("view", "compact")).await?;
+        let text = context.send(GetSchema { view: Some("compact"), ..request }).await?;
         let response: WireSchema = wire::parse(&text)?;
         let connections: Vec<Connections> =
             response.connectors.iter().map(WireConnector::connections).collect();

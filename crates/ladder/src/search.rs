@@ -7,11 +7,11 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use stile_domain::json::text::ObjectText;
 use stile_domain::records::record_id::RecordId;
-use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_domain::records::request::{ReadRequest, SearchRecords};
 use stile_tools::answer::ResourceLink;
 
 use super::arguments::{
-    ListDetailNames, OneOf, SearchOrderNames, WholeNumber, filter_parameters, filter_schema,
+    ListDetailNames, OneOf, SearchOrderNames, WholeNumber, filter_conditions, filter_schema,
 };
 use super::budget::prefix_within;
 use super::call_context::CallContext;
@@ -165,16 +165,17 @@ impl Search {
                 "`filter` needs `streams` with exactly one stream, whose fields `schema` shows";
             return Err(LadderError::call("invalid_filter", "filter", message));
         }
-        let mut request = ReadRequest::new(ReadOperation::Search)
-            .with("q", &self.q)
-            .with_some("order", self.order.map(OneOf::word))
-            .with_some("cursor", self.cursor.as_deref())
-            .with_some("connection_id", self.connection_id.as_deref());
-        for stream in self.streams.iter().flatten() {
-            request = request.with_name("streams", stream);
-        }
-        request.parameters.extend(filter_parameters(self.filter.as_ref())?);
-        Ok(request.with("cursors", "each"))
+        Ok(ReadRequest::Search(SearchRecords {
+            q: Some(self.q.clone()),
+            order: self.order.map(OneOf::word),
+            limit: self.limit.map(|limit| limit.0),
+            cursor: self.cursor.clone(),
+            cursors: Some("each"),
+            streams: self.streams.clone().unwrap_or_default(),
+            conditions: filter_conditions(self.filter.as_ref())?,
+            connection: self.connection_id.clone().into(),
+            ..SearchRecords::default()
+        }))
     }
 }
 
@@ -220,9 +221,7 @@ impl RecordTool for Search {
 
     async fn run(self, context: &CallContext) -> Result<RecordOutput<SearchShape>, LadderError> {
         let request = self.request()?;
-        let text = context
-            .send(request.clone().with_some("limit", self.limit.map(|limit| limit.0)))
-            .await?;
+        let text = context.send(request.clone()).await?;
         let (hits, response): (_, WireHits) = wire::parse_list(&text)?;
         let first = match hits.first() {
             Some(sent) => Some(self.hit(sent)?.id().to_string()),

@@ -3,83 +3,18 @@
 //! Parsed from the parameters first, and then compared with what each connection declares.
 
 use stile_domain::records::aggregator::{
-    AggregatePlan, Comparison, GROUP_ORDERS, GroupOrder, Grouping, METRICS, Metric,
+    AggregatePlan, Comparison, GroupOrder, Grouping, METRICS, Metric,
 };
 use stile_domain::records::declaration::{Aggregation, TypeSet};
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::AggregateRecords;
+use stile_domain::records::request::aggregate_records::DEFAULT_GROUPS;
 use stile_domain::records::zone::{Granularity, Zone};
 use stile_store::records::RecordSource;
 
 use crate::context::ReadContext;
 use crate::field_selection;
-use crate::list_response::{MAX_LIMIT, has_record_cursors};
-use crate::parameters::{AboveMax, Parameter, ParameterType, Parameters};
-use crate::search_query::QUERY_TEXT;
-use crate::shared_parameters::{
-    CONNECTION, CONNECTION_ALIAS, CURSOR, CURSORS, FIELD_NAME, FILTER, OR, number,
-};
-
-/// The number of groups of an answer if the request does not say.
-const DEFAULT_GROUPS: u64 = 10;
-/// The most fields that groups are made by, beside one of times.
-const MAX_GROUP_FIELDS: usize = 3;
-
-const _: () = assert!(DEFAULT_GROUPS == 10 && MAX_GROUP_FIELDS == 3);
-
-/// The parameters of an aggregation.
-pub(crate) const PARAMETERS: &[Parameter] = &[
-    Parameter::required(
-        "metric",
-        ParameterType::OneOf(&METRICS),
-        "What to compute. `avg` is rounded to ten places after the point, or as many as the sum has.",
-    ),
-    Parameter::optional(
-        "field",
-        FIELD_NAME,
-        "The field to aggregate; not with `count`. `avg` needs a field that is declared for `sum`.",
-    ),
-    Parameter::optional(
-        "q",
-        QUERY_TEXT,
-        "Only records in which all of these words occur, as in a search.",
-    ),
-    Parameter::optional(
-        "group_by",
-        ParameterType::RepeatedName { max: MAX_GROUP_FIELDS },
-        "The metric for each value of this field. Repeated up to three times, for each combination of values.",
-    ),
-    Parameter::optional(
-        "group_by_time",
-        FIELD_NAME,
-        "The metric for each span of time, by the time in this field; also together with `group_by`. Needs `granularity`.",
-    ),
-    Parameter::optional(
-        "granularity",
-        ParameterType::OneOf(&Granularity::NAMES),
-        "The length of a span of time, or `hour_of_day` (0 to 23) or `weekday`. Weeks begin on Monday.",
-    ),
-    Parameter::optional(
-        "time_zone",
-        ParameterType::Text { max_bytes: 64 },
-        "The time zone in which days begin: a name of the IANA time zone database; the default is UTC. A date without a time is the same date in every zone.",
-    ),
-    Parameter::optional(
-        "order",
-        ParameterType::OneOf(&GROUP_ORDERS),
-        "The order of groups: by value (of a count, by size) or by key. The default is `key_asc` with `group_by_time`, and else `value_desc`.",
-    ),
-    Parameter::optional(
-        "limit",
-        number(1, MAX_LIMIT, AboveMax::Clamped),
-        "At most this many groups; the default is 10. `other_count` has the number of records in the groups after them, and `next_cursor` continues there.",
-    ),
-    CURSOR,
-    CURSORS,
-    FILTER,
-    OR,
-    CONNECTION,
-    CONNECTION_ALIAS,
-];
+use crate::list_response::has_record_cursors;
 
 /// A field that an aggregation reads.
 pub(crate) struct AggregatedField<'p> {
@@ -115,23 +50,22 @@ pub(crate) struct DeclaredAggregation {
 }
 
 impl<'p> AggregationRequest<'p> {
-    pub(crate) fn parse(parameters: &'p Parameters) -> Result<Self, Problem> {
-        let Some(metric) = parameters.text("metric") else {
+    pub(crate) fn parse(request: &'p AggregateRecords) -> Result<Self, Problem> {
+        let Some(metric) = request.metric else {
             let message = format!("send `metric`: one of {}", METRICS.join(", "));
             return Problem::refuse("metric", message);
         };
-        let by_value: Vec<AggregatedField<'p>> = parameters
-            .names("group_by")
-            .unwrap_or_default()
+        let by_value: Vec<AggregatedField<'p>> = request
+            .group_by
             .iter()
             .map(|name| AggregatedField::new(name, "group_by", Aggregation::GroupBy))
             .collect();
-        let by_time = parse_time(parameters)?;
+        let by_time = parse_time(request)?;
         if by_value.is_empty() && by_time.is_none() {
             let sent = [
-                ("limit", parameters.number("limit").is_some()),
-                ("order", parameters.text("order").is_some()),
-                ("cursor", parameters.text("cursor").is_some()),
+                ("limit", request.limit.is_some()),
+                ("order", request.order.is_some()),
+                ("cursor", request.cursor.is_some()),
             ];
             if let Some((name, _)) = sent.into_iter().find(|(_, is_sent)| *is_sent) {
                 let message =
@@ -141,10 +75,10 @@ impl<'p> AggregationRequest<'p> {
         }
         let default_order =
             if by_time.is_some() { GroupOrder::LeastKey } else { GroupOrder::GreatestValue };
-        let order = parameters.text("order").and_then(GroupOrder::named).unwrap_or(default_order);
-        let limit = parameters.number("limit").unwrap_or(DEFAULT_GROUPS);
-        let measured = parse_measured(parameters, metric)?;
-        let has_cursors = has_record_cursors(parameters);
+        let order = request.order.and_then(GroupOrder::named).unwrap_or(default_order);
+        let limit = request.limit.unwrap_or(DEFAULT_GROUPS);
+        let measured = parse_measured(request, metric)?;
+        let has_cursors = has_record_cursors(request.cursors);
         Ok(Self { metric, measured, by_value, by_time, order, limit, has_cursors })
     }
 
@@ -194,7 +128,7 @@ impl<'p> AggregationRequest<'p> {
 }
 
 fn parse_measured<'p>(
-    parameters: &'p Parameters,
+    request: &'p AggregateRecords,
     metric: &str,
 ) -> Result<Option<AggregatedField<'p>>, Problem> {
     let aggregation = match metric {
@@ -203,7 +137,7 @@ fn parse_measured<'p>(
         "max" => Aggregation::Max,
         "count_distinct" => Aggregation::CountDistinct,
         _ => {
-            return match parameters.text("field") {
+            return match &request.field {
                 None => Ok(None),
                 Some(_) => Problem::refuse(
                     "field",
@@ -212,7 +146,7 @@ fn parse_measured<'p>(
             };
         }
     };
-    match parameters.text("field") {
+    match &request.field {
         Some(name) => Ok(Some(AggregatedField::new(name, "field", aggregation))),
         None => {
             Problem::refuse("field", format!("`metric={metric}` needs `field`: of which field"))
@@ -221,18 +155,22 @@ fn parse_measured<'p>(
 }
 
 fn parse_time(
-    parameters: &Parameters,
+    request: &AggregateRecords,
 ) -> Result<Option<(AggregatedField<'_>, Granularity, Zone)>, Problem> {
-    let field = parameters.text("group_by_time");
-    let sent = |name: &'static str| match parameters.text(name) {
-        Some(_) if field.is_none() => {
-            Problem::refuse(name, format!("`{name}` is of `group_by_time`; send that too"))
-        }
-        value => Ok(value),
+    let Some(field) = &request.group_by_time else {
+        let sent = [
+            ("granularity", request.granularity.is_some()),
+            ("time_zone", request.time_zone.is_some()),
+        ];
+        return match sent.into_iter().find(|(_, is_sent)| *is_sent) {
+            None => Ok(None),
+            Some((name, _)) => {
+                Problem::refuse(name, format!("`{name}` is of `group_by_time`; send that too"))
+            }
+        };
     };
-    let (granularity, zone) = (sent("granularity")?, sent("time_zone")?.unwrap_or("UTC"));
-    let Some(field) = field else { return Ok(None) };
-    let granularity = granularity.and_then(Granularity::named).ok_or_else(|| {
+    let zone = request.time_zone.as_deref().unwrap_or("UTC");
+    let granularity = request.granularity.and_then(Granularity::named).ok_or_else(|| {
         let names = Granularity::NAMES.join(", ");
         let message = format!("`group_by_time` needs `granularity`, one of {names}");
         Problem::invalid("granularity", message)

@@ -10,33 +10,32 @@
 use serde_json::json;
 use stile_domain::records::key_history::{ChangeRange, ChangesCursor, SyncPoint};
 use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::request::ListRecords;
 use stile_domain::records::sealed_cursor::Binding;
 use stile_store::records::{RecordChange, RecordSource};
 
-use crate::connections::requested_connection;
 use crate::context::ReadContext;
 use crate::field_page::PreviewLimits;
 use crate::field_selection;
 use crate::list_response::{
-    has_record_cursors, page_limit, write_list_end, write_list_start, write_record_cursor,
+    has_record_cursors, names_text, page_limit, write_list_end, write_list_start,
+    write_record_cursor,
 };
 use crate::page_reading::read_page;
-use crate::parameters::Parameters;
 use crate::record_json::{RecordOptions, write_record};
-use crate::request_target::RequestTarget;
+use crate::request_target::RequestAddress;
 use crate::response_meta::response_meta;
 use crate::response_sink::ResponseSink;
 
-pub(crate) const CHANGES_SINCE: &str = "changes_since";
 /// The parameter's value for the first session.
 const BEGINNING: &str = "beginning";
 
 /// Returns whether a request asks for changes: by the parameter, or by a cursor of such a list.
-pub(crate) fn is_requested(context: ReadContext<'_>, parameters: &Parameters) -> bool {
-    let is_changes_cursor =
-        |cursor| context.view.unseal(cursor).is_ok_and(|bytes| ChangesCursor::is_kind_of(&bytes));
-    parameters.text(CHANGES_SINCE).is_some()
-        || parameters.text("cursor").is_some_and(is_changes_cursor)
+pub(crate) fn is_requested(context: ReadContext<'_>, request: &ListRecords) -> bool {
+    let is_changes_cursor = |cursor: &str| {
+        context.view.unseal(cursor).is_ok_and(|bytes| ChangesCursor::is_kind_of(&bytes))
+    };
+    request.changes_since.is_some() || request.cursor.as_deref().is_some_and(is_changes_cursor)
 }
 
 /// Writes a page of changes.
@@ -46,24 +45,25 @@ pub(crate) fn is_requested(context: ReadContext<'_>, parameters: &Parameters) ->
 pub(crate) fn list_changes(
     context: ReadContext<'_>,
     sources: &[RecordSource],
-    target: &RequestTarget,
-    (parameters, limits): (&Parameters, &PreviewLimits),
+    (request, limits): (&ListRecords, &PreviewLimits),
+    address: RequestAddress<'_>,
     out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let view = context.view;
-    refuse_list_parameters(parameters)?;
-    let fields = field_selection::requested(context, sources, parameters.names("fields"))?;
-    let bindings = Bindings::new(context, &target.stream, parameters)?;
-    let (session, after) = requested_session(context, sources, parameters, &bindings)?;
+    refuse_list_parameters(request)?;
+    let names = Some(request.fields.as_slice()).filter(|names| !names.is_empty());
+    let fields = field_selection::requested(context, sources, names)?;
+    let bindings = Bindings::new(context, request)?;
+    let (session, after) = requested_session(context, sources, request, &bindings)?;
     let after = after.as_ref().map(|(source, key)| (*source, key.as_str()));
-    let (changes, has_more) = view.changes(sources, &session, after, page_limit(parameters))?;
+    let (changes, has_more) = view.changes(sources, &session, after, page_limit(request.limit))?;
     let cursor_after = |change: &RecordChange| {
         let (source, key) = change.source_and_key();
         let stream = sources.get(source).ok_or(Problem::NotFound)?.id();
         view.seal(&ChangesCursor { session, stream, key: key.to_owned() }.encode(bindings.page))
     };
     let next_cursor = changes.last().filter(|_| has_more).map(cursor_after).transpose()?;
-    write_list_start(target, next_cursor.as_deref(), out);
+    write_list_start(address, next_cursor.as_deref(), out);
     if next_cursor.is_none() {
         let next_session = view.seal(&session.until.encode(bindings.sync))?;
         out.write(&format!("\"next_changes_since\":\"{next_session}\","));
@@ -81,7 +81,7 @@ pub(crate) fn list_changes(
             RecordChange::Present(row) => write_record(context, sources, row, options, out)?,
             RecordChange::Deleted { .. } => write_deletion(sources, change, out)?,
         }
-        if has_record_cursors(parameters) {
+        if has_record_cursors(request.cursors) {
             write_record_cursor(&cursor_after(change)?, out);
         }
         out.write("}");
@@ -89,25 +89,26 @@ pub(crate) fn list_changes(
             return Ok(());
         }
     }
-    write_list_end(target, next_cursor.as_deref(), &response_meta(parameters), out);
+    let meta = response_meta(&request.clamped, &request.connection);
+    write_list_end(address, next_cursor.as_deref(), &meta, out);
     Ok(())
 }
 
 /// Refuses the parameters that choose, order or count the records of an ordinary list.
-fn refuse_list_parameters(parameters: &Parameters) -> Result<(), Problem> {
+fn refuse_list_parameters(request: &ListRecords) -> Result<(), Problem> {
     let excluded = [
-        ("order", parameters.text("order").is_some()),
-        ("sort", parameters.text("sort").is_some()),
-        ("count", parameters.text("count").is_some()),
-        ("filter", !parameters.conditions().is_empty()),
-        ("view", parameters.text("view").is_some()),
+        ("order", request.order.is_some()),
+        ("sort", request.sort.is_some()),
+        ("count", request.count.is_some()),
+        ("filter", !request.conditions.is_empty()),
+        ("view", request.view.is_some()),
     ];
     let message =
-        |name: &str| format!("`{name}` does not go with `{CHANGES_SINCE}`; leave one of them out");
+        |name: &str| format!("`{name}` does not go with `changes_since`; leave one of them out");
     if let Some((name, _)) = excluded.iter().find(|(_, is_sent)| *is_sent) {
         return Problem::refuse(name, message(name));
     }
-    if parameters.names("expand").is_some() || !parameters.relation_limits().is_empty() {
+    if !request.expand.is_empty() || !request.expand_limit.is_empty() {
         return Err(Problem::InvalidExpand {
             param: "expand".to_owned(),
             message: message("expand"),
@@ -123,15 +124,10 @@ struct Bindings {
 }
 
 impl Bindings {
-    fn new(
-        context: ReadContext<'_>,
-        stream: &str,
-        parameters: &Parameters,
-    ) -> Result<Self, Problem> {
-        let fields =
-            parameters.names("fields").map_or_else(String::new, |names| format!("{names:?}"));
-        let common =
-            [context.view.caller(), stream, requested_connection(parameters)?.unwrap_or("*")];
+    fn new(context: ReadContext<'_>, request: &ListRecords) -> Result<Self, Problem> {
+        let fields = names_text(&request.fields);
+        let connection = request.connection.name()?.unwrap_or("*");
+        let common = [context.view.caller(), &request.stream, connection];
         let binding = |kind, more| Binding::new(std::iter::once(kind).chain(common).chain(more));
         Ok(Self { page: binding("changes", Some(fields.as_str())), sync: binding("sync", None) })
     }
@@ -144,11 +140,11 @@ type SessionPosition = Option<(usize, String)>;
 fn requested_session(
     context: ReadContext<'_>,
     sources: &[RecordSource],
-    parameters: &Parameters,
+    request: &ListRecords,
     bindings: &Bindings,
 ) -> Result<(ChangeRange, SessionPosition), Problem> {
     let view = context.view;
-    let since = match parameters.text(CHANGES_SINCE) {
+    let since = match request.changes_since.as_deref() {
         None | Some(BEGINNING) => None,
         Some(token) => {
             let opened = view
@@ -158,7 +154,7 @@ fn requested_session(
         }
     };
     // A request with a cursor and `changes_since` continues a session.
-    if let Some(cursor) = parameters.text("cursor") {
+    if let Some(cursor) = &request.cursor {
         let cursor = ChangesCursor::decode(&view.unseal(cursor)?, bindings.page)
             .map_err(Problem::InvalidCursor)?;
         let source = sources.iter().position(|source| source.id() == cursor.stream);

@@ -10,7 +10,6 @@ use stile_store::records::{RecordRow, RecordSource, Records, RecordsView};
 
 use crate::connections::{connection_names, only_source};
 use crate::declarations::DeclarationCache;
-use crate::parameters::Parameters;
 use crate::token_issuer::TokenIssuer;
 
 /// One moment of the store, limited to what the caller may see.
@@ -43,10 +42,10 @@ impl ReadContext<'_> {
     /// Opens and decodes the cursor that a request sends; `None` if it sends none.
     pub(crate) fn decode_cursor<T>(
         &self,
-        parameters: &Parameters,
+        cursor: Option<&str>,
         decode: impl FnOnce(&[u8]) -> Result<T, CursorProblem>,
     ) -> Result<Option<T>, Problem> {
-        let Some(cursor) = parameters.text("cursor") else { return Ok(None) };
+        let Some(cursor) = cursor else { return Ok(None) };
         decode(&self.view.unseal(cursor)?).map(Some).map_err(Problem::InvalidCursor)
     }
 }

@@ -10,7 +10,7 @@ use stile_domain::records::stored_body::BodyField;
 use stile_store::records::{LoadedRecord, RecordRow, RecordSource};
 
 use crate::context::ReadContext;
-use crate::parameters::Parameters;
+use crate::named_parts::NamedParts;
 use crate::response_sink::{ResponseSink, write_json_string};
 use crate::type_marks::TypeMarks;
 use crate::value_preview::ValuePreview;
@@ -28,15 +28,16 @@ pub(crate) struct PreviewLimits {
 }
 
 impl PreviewLimits {
-    /// Takes the limits from a request.
+    /// Takes the limits from a request: `preview_chars` and `preview_bytes`, and `fields_cursor`.
     ///
     /// # Errors
     /// [`Problem::InvalidRequest`] if a parameter is missing without which the answer would have no
     /// bound.
-    pub(crate) fn parse(parameters: &Parameters) -> Result<Self, Problem> {
-        let (value_chars, bytes) =
-            (parameters.number("preview_chars"), parameters.number("preview_bytes"));
-        let cursor = parameters.text("fields_cursor").map(str::to_owned);
+    pub(crate) fn new(
+        (value_chars, bytes): (Option<u64>, Option<u64>),
+        cursor: Option<String>,
+        parts: &NamedParts<'_>,
+    ) -> Result<Self, Problem> {
         if bytes.is_some() && value_chars.is_none() {
             let message =
                 "`preview_bytes` needs `preview_chars`, which bounds a single value; send both";
@@ -47,12 +48,12 @@ impl PreviewLimits {
             return Problem::refuse("fields_cursor", message);
         }
         let record_bytes = bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        let names = parameters.names("fields").map(|names| {
+        let names = parts.fields().map(|names| {
             let mut names = names.to_vec();
             names.sort();
             names
         });
-        let field_selection = selection_text(names.as_deref(), parameters.text("view"));
+        let field_selection = selection_text(names.as_deref(), parts.view);
         Ok(Self { value_chars, record_bytes, field_selection, cursor })
     }
 

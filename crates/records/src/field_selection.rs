@@ -10,10 +10,10 @@ use stile_domain::records::declaration::{Declaration, DeclaredField, RangeOperat
 use stile_domain::records::filter::{Condition, FieldTest, RangeBound};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::parameters::{FilterComparison, FilterParameter};
 use stile_store::records::RecordSource;
 
 use crate::context::ReadContext;
-use crate::parameters::{FilterComparison, FilterParameter};
 
 /// Returns the requested fields and those required fields that the caller may see; `None` for all.
 ///
@@ -73,7 +73,7 @@ pub(crate) fn conditions(
     sources: &[RecordSource],
     filters: &[FilterParameter],
 ) -> Result<Vec<Condition>, Problem> {
-    let (mut conditions, mut alternatives) = (Vec::new(), BTreeMap::<u8, Vec<Condition>>::new());
+    let (mut conditions, mut alternatives) = (Vec::new(), BTreeMap::<usize, Vec<Condition>>::new());
     for filter in filters {
         let condition = condition(context, sources, filter)?;
         match filter.alternative {
@@ -92,7 +92,7 @@ fn condition(
     sources: &[RecordSource],
     filter: &FilterParameter,
 ) -> Result<Condition, Problem> {
-    check_nameable(context, sources, &filter.field, &filter.param)?;
+    check_nameable(context, sources, &filter.field, &filter.param())?;
     let mut agreed: Option<FieldTest> = None;
     for source in sources {
         let declaration = context.declarations.get(source)?;
@@ -100,7 +100,7 @@ fn condition(
         if agreed.as_ref().is_some_and(|agreed| *agreed != test) {
             let message =
                 format!("connections declare `{}` differently; send `connection_id`", filter.field);
-            return Problem::refuse(&filter.param, message);
+            return Problem::refuse(&filter.param(), message);
         }
         agreed = Some(test);
     }
@@ -109,7 +109,7 @@ fn condition(
 }
 
 fn field_test(declaration: &Declaration, filter: &FilterParameter) -> Result<FieldTest, Problem> {
-    let invalid = |message: String| Problem::invalid(&filter.param, message);
+    let invalid = |message: String| Problem::invalid(&filter.param(), message);
     let name = &filter.field;
     let field = declaration.field(name);
     let FilterComparison::Range(operator, bound) = &filter.comparison else {
@@ -132,7 +132,7 @@ fn field_test(declaration: &Declaration, filter: &FilterParameter) -> Result<Fie
             operator.name()
         )));
     };
-    Ok(FieldTest::Range(*operator, range_bound(field, &filter.param, bound).map_err(invalid)?))
+    Ok(FieldTest::Range(*operator, range_bound(field, &filter.param(), bound).map_err(invalid)?))
 }
 
 fn range_bound(field: &DeclaredField, param: &str, bound: &str) -> Result<RangeBound, String> {

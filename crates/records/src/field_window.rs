@@ -12,6 +12,7 @@ use stile_domain::records::blob::{
 use stile_domain::records::find::Needle;
 use stile_domain::records::pieces::{self, CharRange};
 use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::request::GetFieldWindow;
 use stile_domain::records::sealed_cursor::{Binding, WindowCursor, WindowUnit};
 use stile_domain::records::selector::{ByteSelector, TextParameters, TextSelector, WindowBounds};
 use stile_domain::records::stored_body::{BodyField, StoredValue};
@@ -21,7 +22,6 @@ use crate::field_bytes::FieldBytes;
 use crate::field_text::{FieldText, format_digest, json_type};
 use crate::inner_value::InnerValue;
 use crate::media_types;
-use crate::parameters::Parameters;
 
 /// The window that a request asks for.
 pub(crate) enum WindowSelector {
@@ -36,24 +36,18 @@ impl WindowSelector {
     ///
     /// # Errors
     /// [`Problem::InvalidWindow`] if parameters exclude each other.
-    pub(crate) fn parse(parameters: &Parameters) -> Result<Self, Problem> {
-        let (text, number) = (|name| parameters.text(name), |name: &str| parameters.number(name));
-        let counts_chars = ["offset_chars", "limit_chars", "before_chars", "after_chars"]
-            .iter()
-            .any(|name| number(name).is_some());
-        let text_parameters = if counts_chars || text("q").is_some() {
-            TextParameters::Sent
-        } else {
-            TextParameters::Absent
-        };
-        let cursor = text("cursor");
-        let (offset, limit) = (number("offset_bytes"), number("limit_bytes"));
-        if let Some(bytes) = ByteSelector::new(cursor, offset, limit, text_parameters)? {
+    pub(crate) fn of(request: &GetFieldWindow) -> Result<Self, Problem> {
+        let (cursor, q) = (request.cursor.as_deref(), request.q.as_deref());
+        let (offset, limit) = (request.offset_chars, request.limit_chars);
+        let (before, after) = (request.before_chars, request.after_chars);
+        let counts_chars = [offset, limit, before, after].iter().any(Option::is_some);
+        let text_parameters =
+            if counts_chars || q.is_some() { TextParameters::Sent } else { TextParameters::Absent };
+        let (first, most) = (request.offset_bytes, request.limit_bytes);
+        if let Some(bytes) = ByteSelector::new(cursor, first, most, text_parameters)? {
             return Ok(Self::Bytes(bytes));
         }
-        let (offset, limit) = (number("offset_chars"), number("limit_chars"));
-        let (before, after) = (number("before_chars"), number("after_chars"));
-        TextSelector::new(cursor, offset, limit, text("q"), before, after).map(Self::Text)
+        TextSelector::new(cursor, offset, limit, q, before, after).map(Self::Text)
     }
 
     /// Returns the selector of bytes that a cursor alone stands for; `None` for any other selector.

@@ -2,10 +2,13 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use stile_domain::records::request::parameters::{
+    AboveMax, Parameter, ParameterPresence, ParameterType,
+};
+
 use crate::operation_declaration::{
     OperationDeclaration, PathVariable, ResponseContent, ResponseDeclaration,
 };
-use crate::parameters::{AboveMax, Parameter, ParameterPresence, ParameterType};
 
 /// The answers that every operation may give besides its own.
 const COMMON_RESPONSES: [ResponseDeclaration; 9] = [

@@ -7,11 +7,12 @@ use std::io::BufRead;
 
 use serde_json::Value as Json;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::ReadOperation;
+use stile_domain::records::request::parameters::{Parameter, Parameters};
 use stile_store::records::Blob;
 
 use crate::context::{OwnerContext, ReadContext};
-use crate::parameters::{Parameter, Parameters};
-use crate::request_target::RequestTarget;
+use crate::request_target::{RequestAddress, RequestTarget};
 use crate::response_sink::ResponseSink;
 
 /// One operation: its place in HTTP, its description, and the function that answers it.
@@ -191,6 +192,30 @@ pub enum OperationHandler {
     Blob(BlobHandler),
 }
 
+/// A request that is answered from the store.
+pub trait AnsweredRequest: ReadOperation {
+    /// Writes the answer while it reads the store. `address` is for the links of the answer.
+    ///
+    /// # Errors
+    /// What the request, the grant or the database rule out.
+    fn answer(
+        &self,
+        context: ReadContext<'_>,
+        address: RequestAddress<'_>,
+        out: &mut dyn ResponseSink,
+    ) -> Result<(), Problem>;
+}
+
+/// Takes a request from what was sent, and answers it.
+fn answer_sent<R: AnsweredRequest>(
+    context: ReadContext<'_>,
+    target: &RequestTarget,
+    parameters: &Parameters,
+    out: &mut dyn ResponseSink,
+) -> Result<(), Problem> {
+    R::from_parameters(target.names(), parameters).answer(context, target.address(), out)
+}
+
 /// Writes an answer while it reads the store.
 pub type ReadHandler =
     fn(ReadContext<'_>, &RequestTarget, &Parameters, &mut dyn ResponseSink) -> Result<(), Problem>;
@@ -229,6 +254,11 @@ impl OperationDeclaration {
             access: OperationAccess::Granted,
             handler: OperationHandler::Read(handler),
         }
+    }
+
+    /// Declares the operation whose requests have a type, which says everything about them.
+    pub(crate) const fn of_requests<R: AnsweredRequest>() -> Self {
+        Self { parameters: R::PARAMETERS, ..Self::read(R::ID, R::PATH, answer_sent::<R>) }
     }
 
     /// Declares an operation of the owner that answers with JSON and changes nothing.

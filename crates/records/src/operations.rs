@@ -28,12 +28,13 @@ mod revoke_grant;
 mod revoke_grant_token;
 mod search_records;
 
-use stile_domain::records::request::ReadOperation;
+use stile_domain::records::problem::Problem;
+use stile_domain::records::request::{ReadOperation as _, ReadRequest};
 
-use crate::operation_declaration::{
-    OperationCall, OperationDeclaration, OperationHandler, ReadHandler,
-};
-use crate::request_target::RequestTarget;
+use crate::context::ReadContext;
+use crate::operation_declaration::{AnsweredRequest as _, OperationDeclaration};
+use crate::request_target::RequestAddress;
+use crate::response_sink::ResponseSink;
 
 /// Makes the enum, the list and the lookup from one line for each operation.
 macro_rules! operations {
@@ -87,28 +88,23 @@ operations! {
     IntrospectToken => introspect_token,
 }
 
-impl OperationCall<ReadHandler> {
-    /// Returns a call of an operation that the content ladder sends.
-    pub fn from_read_operation(operation: ReadOperation, target: RequestTarget) -> Self {
-        let (operation, handler) = match operation {
-            ReadOperation::Schema => const { reading(Operation::GetSchema) },
-            ReadOperation::Search => const { reading(Operation::Search) },
-            ReadOperation::Records => const { reading(Operation::ListRecords) },
-            ReadOperation::Aggregate => const { reading(Operation::AggregateRecords) },
-            ReadOperation::Record => const { reading(Operation::GetRecord) },
-            ReadOperation::FieldWindow => const { reading(Operation::GetFieldWindow) },
-        };
-        Self { operation, handler, target }
-    }
-}
-
-/// Returns the declaration and the handler of an operation that reads. Another operation is an
-/// error at compile time.
-const fn reading(operation: Operation) -> (&'static OperationDeclaration, ReadHandler) {
-    let declaration = operation.declaration();
-    match declaration.handler {
-        OperationHandler::Read(handler) => (declaration, handler),
-        _ => panic!("the operation does not read"),
+/// Answers a request that was made in this process.
+///
+/// # Errors
+/// As if the request had been sent to `/v1`.
+pub(crate) fn answer(
+    context: ReadContext<'_>,
+    request: &ReadRequest,
+    out: &mut dyn ResponseSink,
+) -> Result<(), Problem> {
+    let address = RequestAddress::default();
+    match request {
+        ReadRequest::Schema(asked) => asked.checked()?.answer(context, address, out),
+        ReadRequest::Search(asked) => asked.checked()?.answer(context, address, out),
+        ReadRequest::Records(asked) => asked.checked()?.answer(context, address, out),
+        ReadRequest::Aggregate(asked) => asked.checked()?.answer(context, address, out),
+        ReadRequest::Record(asked) => asked.checked()?.answer(context, address, out),
+        ReadRequest::FieldWindow(asked) => asked.checked()?.answer(context, address, out),
     }
 }
 
@@ -122,23 +118,5 @@ mod tests {
         let lacking: Vec<String> =
             all.filter(|operation| !stile_domain::audit::has_words(operation)).collect();
         assert!(lacking.is_empty(), "{lacking:?}");
-    }
-
-    #[test]
-    fn the_operations_of_the_ladder_are_declared_with_its_identifiers_and_paths() {
-        for operation in [
-            ReadOperation::Schema,
-            ReadOperation::Search,
-            ReadOperation::Records,
-            ReadOperation::Aggregate,
-            ReadOperation::Record,
-            ReadOperation::FieldWindow,
-        ] {
-            let call = OperationCall::from_read_operation(operation, RequestTarget::default());
-            assert_eq!(
-                (call.operation.id, call.operation.path),
-                (operation.id(), operation.path())
-            );
-        }
     }
 }

@@ -17,9 +17,8 @@ use stile_store::records::{RecordPage, RecordRow, RecordSource};
 
 use crate::context::ReadContext;
 use crate::field_page::PreviewLimits;
-use crate::field_selection;
+use crate::named_parts::NamedParts;
 use crate::page_reading::{self, PageRecord};
-use crate::parameters::Parameters;
 use crate::record_json::{RecordOptions, write_record};
 use crate::response_sink::{ResponseSink, write_json_string};
 
@@ -45,89 +44,18 @@ pub(crate) struct RelatedRecords {
     one: HashMap<(usize, usize), HashMap<String, RecordRow>>,
 }
 
-/// Refuses the parameters that only the owner may send. Callers check this before they look
-/// anything up, so that the error is the same whatever the store holds.
-pub(crate) fn refuse_owner_parameters(
-    context: ReadContext<'_>,
-    parameters: &Parameters,
-) -> Result<(), Problem> {
-    if context.view.grant().is_none() {
-        return Ok(());
-    }
-    let sent = [
-        ("view", parameters.text("view").is_some()),
-        ("expand", parameters.names("expand").is_some()),
-        ("expand_limit", !parameters.relation_limits().is_empty()),
-    ];
-    match sent.into_iter().find(|(_, sent)| *sent) {
-        None => Ok(()),
-        Some((name, _)) => Problem::refuse(
-            name,
-            format!("`{name}` is for the owner alone; send `fields`, or ask for each stream"),
-        ),
-    }
-}
-
-/// Returns the fields that a request selects, by name or by view; `None` for all.
-///
-/// # Errors
-/// [`Problem::InvalidRequest`] if the request sends both, if no source declares the view, or if the
-/// sources declare it differently; as [`field_selection::requested`].
-pub(crate) fn requested_fields(
-    context: ReadContext<'_>,
-    sources: &[RecordSource],
-    parameters: &Parameters,
-) -> Result<Option<BTreeSet<String>>, Problem> {
-    let names = parameters.names("fields");
-    let Some(view) = parameters.text("view") else {
-        return field_selection::requested(context, sources, names);
-    };
-    if names.is_some() {
-        return Problem::refuse("view", "`view` and `fields` exclude each other; send one of them");
-    }
-    let mut found: Vec<Option<BTreeSet<String>>> = Vec::new();
-    for source in sources {
-        let declaration = context.declarations.get(source)?;
-        found.push(declaration.view(view).map(|names| names.iter().cloned().collect()));
-    }
-    match found.as_slice() {
-        [Some(first), others @ ..] if others.iter().all(|other| other.as_ref() == Some(first)) => {
-            let names: Vec<String> = first.iter().cloned().collect();
-            field_selection::requested(context, sources, Some(&names))
-        }
-        found if found.iter().all(Option::is_none) => Problem::refuse(
-            "view",
-            "the stream declares no such view; the stream's description lists those that there are",
-        ),
-        _ => Problem::refuse(
-            "view",
-            "connections declare this view differently; send `connection_id`",
-        ),
-    }
-}
-
 impl RecordSelection {
-    /// Checks the fields and the relations that a request selects.
+    /// Checks the relations that a request names, for fields that were checked before.
     ///
     /// # Errors
-    /// As [`requested_fields`]; [`Problem::InvalidExpand`].
-    pub(crate) fn parse(
+    /// [`Problem::InvalidExpand`].
+    pub(crate) fn new(
         context: ReadContext<'_>,
         sources: &[RecordSource],
-        parameters: &Parameters,
-    ) -> Result<Self, Problem> {
-        let fields = requested_fields(context, sources, parameters)?;
-        Self::with_fields(context, sources, parameters, fields)
-    }
-
-    /// Checks the relations that a request selects, for fields that were checked before.
-    pub(crate) fn with_fields(
-        context: ReadContext<'_>,
-        sources: &[RecordSource],
-        parameters: &Parameters,
+        parts: &NamedParts<'_>,
         fields: Option<BTreeSet<String>>,
     ) -> Result<Self, Problem> {
-        let relations = requested_relations(context, sources, parameters)?;
+        let relations = requested_relations(context, sources, parts)?;
         Ok(Self { fields, relations })
     }
 
@@ -247,10 +175,9 @@ impl RecordSelection {
 fn requested_relations(
     context: ReadContext<'_>,
     sources: &[RecordSource],
-    parameters: &Parameters,
+    parts: &NamedParts<'_>,
 ) -> Result<Vec<(Relation, usize)>, Problem> {
-    let names = parameters.names("expand").unwrap_or_default();
-    let limits = parameters.relation_limits();
+    let (names, limits) = (parts.expand, parts.expand_limit);
     if let Some((name, _)) = limits.iter().find(|(name, _)| !names.contains(name)) {
         return Err(invalid_limit(name, "is of a relation that `expand` does not name"));
     }

@@ -1,5 +1,7 @@
 //! What a request names in its path and its query.
 
+use stile_domain::records::request::PathNames;
+
 /// The decoded variables and parameters of a request, and the address it was sent to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestTarget {
@@ -25,13 +27,35 @@ impl RequestTarget {
         Self { stream, key, pairs: pairs.collect(), ..Self::default() }
     }
 
-    pub(crate) fn address(&self) -> String {
+    /// Returns the stream and the record key.
+    pub(crate) fn names(&self) -> PathNames<'_> {
+        PathNames { stream: &self.stream, key: &self.key }
+    }
+
+    /// Returns the address that the request was sent to.
+    pub(crate) fn address(&self) -> RequestAddress<'_> {
+        RequestAddress { path: &self.path, query: &self.query }
+    }
+}
+
+/// The address that a request was sent to; empty for a request from this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestAddress<'r> {
+    /// The path as it was sent.
+    pub path: &'r str,
+    /// The query as it was sent.
+    pub query: &'r str,
+}
+
+impl RequestAddress<'_> {
+    /// Returns the path and the query.
+    pub(crate) fn target(&self) -> String {
         let separator = if self.query.is_empty() { "" } else { "?" };
         format!("{}{separator}{}", self.path, self.query)
     }
 
     /// Returns the address of the same request with another cursor.
-    pub(crate) fn address_with_cursor(&self, cursor: &str) -> String {
+    pub(crate) fn target_with_cursor(&self, cursor: &str) -> String {
         let others: String = self
             .query
             .split('&')

@@ -5,18 +5,12 @@ use stile_domain::records::problem::{BroadTerms, Problem};
 use stile_domain::records::tokenizer::{MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery, SearchTerm};
 use stile_store::records::RecordSource;
 
-use crate::parameters::{ParameterType, Parameters};
-
-/// The values that `q` takes.
-pub(crate) const QUERY_TEXT: ParameterType =
-    ParameterType::Text { max_bytes: 4 * MAX_QUERY_SCALARS };
-
-/// Returns the text of `q`; `None` if the request has none.
+/// Checks the text of `q`; `None` if the request has none.
 ///
 /// # Errors
 /// [`Problem::InvalidRequest`] for an empty or too long text.
-pub(crate) fn query_text(parameters: &Parameters) -> Result<Option<&str>, Problem> {
-    let Some(text) = parameters.text("q") else { return Ok(None) };
+pub(crate) fn query_text(q: Option<&str>) -> Result<Option<&str>, Problem> {
+    let Some(text) = q else { return Ok(None) };
     if text.is_empty() {
         return Problem::refuse(
             "q",

@@ -15,6 +15,8 @@ use stile_domain::records::authority::{OwnerPermit, RecordsClaim, RecordsPermit}
 use stile_domain::records::blob;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::ReadRequest;
+use stile_domain::records::request::parameters::Parameters;
 use stile_store::journal::Journal;
 use stile_store::read_limit::ReadLimit;
 use stile_store::records::{Blob, Records, RecordsView};
@@ -27,8 +29,7 @@ use crate::operation_declaration::{
     BlobHandler, OperationAccess, OperationCall, OperationDeclaration, ReadHandler, RemoveHandler,
     StoreHandler,
 };
-use crate::operations::INGEST_RECORDS;
-use crate::parameters::Parameters;
+use crate::operations::{self, INGEST_RECORDS};
 use crate::response_sink::{CountingSink, ResponseSink};
 use crate::token_issuer::TokenIssuer;
 
@@ -95,15 +96,17 @@ impl RecordService {
         out: &mut dyn ResponseSink,
     ) -> Result<(), Problem> {
         let mut counting = CountingSink::new(out);
-        let outcome = self.answer_unjournalled(caller, now, call, &mut counting);
+        let outcome = self.read(caller, now, call, |context, parameters| {
+            (call.handler)(context, &call.target, parameters, &mut counting)
+        });
         let shown = counting.into_shown().tally();
         let trace = CallTrace::default().with_records(shown);
         self.journal_request_with(caller, call.operation, (trace, outcome.as_ref().err()));
         outcome
     }
 
-    /// Answers a request that is part of a tool call. The tool's line comes from
-    /// [`RecordService::journal_tool_call`]. Blocks.
+    /// Answers a request from this process, such as one of a tool call. Writes no line in the
+    /// journal: the tool's line comes from [`RecordService::journal_tool_call`]. Blocks.
     ///
     /// # Errors
     /// As [`RecordService::answer`].
@@ -111,11 +114,13 @@ impl RecordService {
         &self,
         caller: &Principal,
         now: Instant,
-        call: &OperationCall<ReadHandler>,
+        request: &ReadRequest,
         out: &mut dyn ResponseSink,
     ) -> Result<(), Problem> {
-        self.read(caller, now, call, |context, parameters| {
-            (call.handler)(context, &call.target, parameters, out)
+        let permit = caller.gate().records()?;
+        self.records.read_within(&self.limit, &permit, now, |view| {
+            let context = ReadContext { view, declarations: &self.declarations };
+            operations::answer(context, request, out)
         })
     }
 

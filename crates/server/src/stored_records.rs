@@ -15,8 +15,6 @@ use stile_domain::records::request::ReadRequest;
 use stile_domain::records::shown_records::ShownRecords;
 use stile_ladder::port::{ErrorResponse, MAX_ANSWER_BYTES, RecordServer, too_large};
 use stile_records::RecordService;
-use stile_records::operation_declaration::OperationCall;
-use stile_records::request_target::RequestTarget;
 use stile_records::response_sink::{CountingSink, ResponseSink};
 use stile_store::cancellation::Cancellation;
 use stile_store::read_limit::ReadLimit;
@@ -86,10 +84,6 @@ impl RecordServer for StoredRecords {
         shown: &'a Mutex<ShownRecords>,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
         let (services, caller, now) = (self.services.clone(), caller.clone(), (self.clock)());
-        let ReadRequest { operation, stream, key, parameters: pairs } = request;
-        // The address of the request stays empty: the ladder reads no links.
-        let target = RequestTarget { stream, key, pairs, ..RequestTarget::default() };
-        let call = OperationCall::from_read_operation(operation, target);
         async move {
             let cancellation = Cancellation::default();
             // Dropped if the client hangs up.
@@ -100,7 +94,7 @@ impl RecordServer for StoredRecords {
             let read = tokio::task::spawn_blocking(move || {
                 let mut out = CappedResponse::default();
                 let mut counting = CountingSink::new(&mut out);
-                let answered = services.answer_unjournalled(&caller, now, &call, &mut counting);
+                let answered = services.answer_unjournalled(&caller, now, &request, &mut counting);
                 let records = counting.into_shown();
                 drop(reader);
                 answered.map(|()| (out, records))

@@ -7,11 +7,13 @@
 
 use libfuzzer_sys::fuzz_target;
 use stile_domain::records::grant::Grant;
+use stile_domain::records::request::parameters::{
+    AboveMax, FilterComparison, ParameterType, Parameters,
+};
 use stile_domain::records::sealed_cursor::{
     Binding, FieldNames, FieldsCursor, ListCursor, WindowCursor, WindowUnit,
 };
 use stile_records::operations::OPERATIONS;
-use stile_records::parameters::{AboveMax, FilterComparison, ParameterType, Parameters};
 
 fuzz_target!(|input: &[u8]| {
     let text = String::from_utf8_lossy(input);
@@ -78,7 +80,7 @@ fn what_is_taken_was_declared(pairs: &[(String, String)]) {
                     let given = parsed
                         .conditions()
                         .iter()
-                        .find(|given| given.param == *key)
+                        .find(|given| given.param() == *key)
                         .expect("it was sent");
                     let (operator, has_value) = match &given.comparison {
                         FilterComparison::Is(own) => (String::new(), own == value),

@@ -62,11 +62,10 @@ fn a_long_declaration_is_shown_field_by_field() {
     for full in [by_capability, by_schema] {
         let (full, compact) =
             (of(full), of(json!({ "name": "notes", "field_capabilities": compact })));
-        let client =
-            client(move |ask| match ask.parameters.iter().any(|(name, _)| name == "detail") {
-                true => full.clone(),
-                false => compact.clone(),
-            });
+        let client = client(move |ask| match ask.parameter("detail").is_some() {
+            true => full.clone(),
+            false => compact.clone(),
+        });
         for in_text in [true, false] {
             assert_eq!(schemas(&client, in_text), all, "{in_text}");
         }
@@ -116,10 +115,7 @@ fn of_stream(stream: &str) -> String {
 /// Makes a client of a server with these two forms of a stream.
 fn declaring(compact: &Json, full: &str) -> Client {
     let (compact, full) = (of_stream(&compact.to_string()), of_stream(full));
-    client(move |ask| {
-        (if ask.parameters.iter().any(|(name, _)| name == "detail") { &full } else { &compact })
-            .clone()
-    })
+    client(move |ask| (if ask.parameter("detail").is_some() { &full } else { &compact }).clone())
 }
 
 /// Makes a schema of about `bytes` bytes.
@@ -328,7 +324,7 @@ fn changes_outside_the_fields_invalidate_cursors_of_parts_only() {
     let compact = of_stream(&json!({ "name": "notes", "field_capabilities": compact }).to_string());
     let asked = AtomicUsize::new(0);
     let client = client(move |ask| {
-        if !ask.parameters.iter().any(|(name, _)| name == "detail") {
+        if !ask.parameter("detail").is_some() {
             return compact.clone();
         }
         let at = asked.fetch_add(1, Ordering::Relaxed);
@@ -359,8 +355,7 @@ fn a_declaration_keeps_to_the_smallest_budgets() {
     let full = json!({ "name": "notes", "field_capabilities": { "field 0": { "schema": long("x", 16_200) } } });
     let (compact, full) = (of_stream(&compact.to_string()), of_stream(&full.to_string()));
     let answer = move |ask: &ReadRequest| {
-        (if ask.parameters.iter().any(|(name, _)| name == "detail") { &full } else { &compact })
-            .clone()
+        (if ask.parameter("detail").is_some() { &full } else { &compact }).clone()
     };
     let budgets = Budgets { structured: Budgets::LEAST_STRUCTURED, ..Budgets::default() };
     let client = Client::within(budgets, Foreign(answer), owner());
@@ -381,7 +376,7 @@ fn the_declaration_is_that_of_the_requested_connection() {
     let of = |id: &str, own: &str| json!({ "connector_id": id, "streams": [{ "name": "notes", "semantics": own.repeat(40_000) }] });
     let client = client(move |ask| {
         let compact = json!({ "connector_id": "b", "streams": [{ "name": "notes", "field_capabilities": {} }] });
-        let all = if ask.parameters.iter().any(|(name, _)| name == "detail") {
+        let all = if ask.parameter("detail").is_some() {
             vec![of("a", "x"), of("b", "y")]
         } else {
             vec![compact]
@@ -400,7 +395,7 @@ fn members_beside_a_declaration_do_not_stop_its_parts() {
             .to_string();
     let sent = full.clone();
     let client = client(move |ask| {
-        if !ask.parameters.iter().any(|(name, _)| name == "detail") {
+        if !ask.parameter("detail").is_some() {
             return of_stream(&json!({ "name": "notes", "field_capabilities": {} }).to_string());
         }
         let at = asked.fetch_add(1, Ordering::Relaxed);

@@ -46,7 +46,7 @@ pub(super) fn client(answer: impl Fn(&ReadRequest) -> String + Send + Sync + 'st
 #[test]
 fn null_counts_as_an_absent_member() {
     let client = client(|ask| {
-        match ask.operation.path() {
+        match ask.declared_path() {
         "/v1/schema" => json!({ "bearer": null, "connectors": [
             { "connector_id": "mail", "granted_connections": null, "streams": null },
             { "connector_id": "chat", "granted_connections": null,
@@ -90,7 +90,7 @@ fn a_record_without_data_is_refused_unless_it_is_deleted() {
     ] {
         let (one, list) = (record.to_string(), json!({ "data": [record] }).to_string());
         let client = client(move |ask| {
-            let is_one = ask.operation.path().ends_with("{id}");
+            let is_one = ask.declared_path().ends_with("{id}");
             if is_one { one.clone() } else { list.clone() }
         });
         for (tool, arguments) in [
@@ -129,10 +129,7 @@ fn letters_and_trailing_zeros_do_not_turn_an_object_into_text() {
 /// Answers a request for a window without digests.
 fn window(text: &str, ask: &ReadRequest) -> String {
     let number = |name: &str, usual: usize| {
-        ask.parameters
-            .iter()
-            .find(|(found, _)| found == name)
-            .map_or(usual, |(_, value)| value.parse().unwrap())
+        ask.parameter(name).map_or(usual, |value| value.parse().unwrap())
     };
     let whole: Vec<char> = text.chars().collect();
     let start = number("offset_chars", 0).min(whole.len());
@@ -154,7 +151,7 @@ fn json_that_windows_spell_differently_is_read_from_its_beginning() {
                 format!("[{},{last}]", (0..count).map(item).collect::<Vec<_>>().join(","));
             let spaced = compact.replace(',', ", ").replace(':', ": ");
             let (data, windows) = (format!("{{\"f\":{compact}}}"), spaced.clone());
-            let client = client(move |ask| match ask.operation.path() {
+            let client = client(move |ask| match ask.declared_path() {
                 path if path.ends_with("field-window") => window(&windows, ask),
                 path if path.ends_with("{id}") => format!("{{\"id\":\"k\",\"data\":{data}}}"),
                 _ => format!("{{\"data\":[{{\"id\":\"k\",\"data\":{data}}}]}}"),
@@ -243,7 +240,7 @@ fn streams_are_not_searched_again_for_each_field() {
     let fields: Map<String, Json> = (0..6_000).map(|at| (format!("f{at}"), json!("eq"))).collect();
     let listed = json!({ "name": "notes", "field_capabilities": fields });
     let client = client(move |ask| {
-        let is_full = ask.parameters.contains(&("detail".to_owned(), "full".to_owned()));
+        let is_full = ask.parameter("detail").as_deref() == Some("full");
         let others = if is_full { 70_000 } else { 0 };
         let streams =
             std::iter::repeat_n(json!({ "name": "other" }), others).chain([listed.clone()]);
@@ -257,13 +254,9 @@ fn streams_are_not_searched_again_for_each_field() {
 #[test]
 fn each_connection_leads_to_its_own_declaration() {
     let client = client(|ask| {
-        let wanted = ask
-            .parameters
-            .iter()
-            .find(|(name, _)| name == "connection_id")
-            .map(|(_, id)| id.clone());
+        let wanted = ask.parameter("connection_id");
         let of = |id: &str| {
-            let capabilities = json!({ "body": if ask.parameters.iter().any(|(name, _)| name == "detail") { json!({}) } else { json!("eq") } });
+            let capabilities = json!({ "body": if ask.parameter("detail").is_some() { json!({}) } else { json!("eq") } });
             let stream = json!({ "name": "notes", "semantics": format!("{id} {}", "x ".repeat(4_500)), "field_capabilities": capabilities });
             json!({ "connector_id": id, "granted_connections": [{ "connection_id": id }], "streams": [stream] })
         };

@@ -15,26 +15,22 @@ use stile_domain::records::aggregator::{
 };
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::{CursorProblem, Problem};
-use stile_domain::records::request::ReadOperation;
+use stile_domain::records::request::{AggregateRecords, ReadOperation as _};
 use stile_domain::records::sealed_cursor::{Binding, GroupsCursor};
 use stile_domain::records::stored_body::StoredValue;
 use stile_domain::records::tokenizer::ParsedQuery;
 use stile_domain::records::zone::{Granularity, TimeBucket};
 use stile_store::records::{LongValueRef, RecordSource, StoredField};
 
-use crate::aggregation_request::{
-    AggregatedField, AggregationRequest, DeclaredAggregation, PARAMETERS,
-};
-use crate::connections::requested_connection;
+use crate::aggregation_request::{AggregatedField, AggregationRequest, DeclaredAggregation};
 use crate::context::ReadContext;
 use crate::field_selection;
 use crate::field_text::format_digest;
 use crate::list_response::write_record_cursor;
-use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
-use crate::parameters::Parameters;
+use crate::operation_declaration::{AnsweredRequest, OperationDeclaration, ResponseDeclaration};
 use crate::passed_over;
 use crate::recurrences::Recurrences;
-use crate::request_target::RequestTarget;
+use crate::request_target::RequestAddress;
 use crate::response_meta::{add_warnings, response_meta};
 use crate::response_sink::{ResponseSink, write_json_string};
 use crate::search_query::{broad_terms, parse_query, query_text, query_warnings};
@@ -48,16 +44,11 @@ const MAX_SEARCHING: Duration = Duration::from_secs(20);
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     about: "An exact count, sum, mean, minimum, maximum or grouping over all records that the caller may see.",
-    parameters: PARAMETERS,
     response: ResponseDeclaration::json(
         "aggregation",
         &["object", "stream", "metric", "field", "filtered_record_count", "approximate", "meta"],
     ),
-    ..OperationDeclaration::read(
-        ReadOperation::Aggregate.id(),
-        ReadOperation::Aggregate.path(),
-        aggregate_records,
-    )
+    ..OperationDeclaration::of_requests::<AggregateRecords>()
 };
 
 /// Where one occurrence of each long text is, by the digest of the text.
@@ -75,73 +66,77 @@ struct AggregatedRecords<'r> {
     query: Option<ParsedQuery>,
 }
 
-/// Answers with [`Problem::TooManyGroups`] or [`Problem::NumberTooLong`] if the values exceed the
-/// bounds of the aggregator.
-fn aggregate_records(
-    context: ReadContext<'_>,
-    target: &RequestTarget,
-    parameters: &Parameters,
-    out: &mut dyn ResponseSink,
-) -> Result<(), Problem> {
-    let sources = &context.view.sources_of(&target.stream, requested_connection(parameters)?)?;
-    let requested = AggregationRequest::parse(parameters)?;
-    let declared = requested.declared(context, sources)?;
-    let mut conditions = field_selection::conditions(context, sources, parameters.conditions())?;
-    let asked = conditions.clone();
-    let recurrences = Recurrences::let_in(context, sources, &mut conditions)?;
-    let query = query_text(parameters)?.map(|text| parse_query(text, sources)).transpose()?;
-    let binding = cursor_binding(context, target);
-    let after = context.decode_cursor(parameters, |bytes| GroupsCursor::decode(bytes, binding))?;
-    let records = AggregatedRecords { sources, conditions, query };
-    let mut meta = response_meta(parameters);
-    add_warnings(&mut meta, records.query.iter().flat_map(query_warnings).collect());
-    if after.is_none() {
-        let mut count = |other: &[Condition]| {
-            let records = AggregatedRecords { conditions: other.to_vec(), ..records.clone() };
-            records.count(context, &*out).map(|count| (count, true))
-        };
-        let warnings = passed_over::warnings(context, sources, &asked, &mut count)?;
-        add_warnings(&mut meta, warnings);
-        add_warnings(&mut meta, recurrences.warnings());
-        if let Some((field, ..)) = &requested.by_time {
-            let conditions = &records.conditions;
-            let once = Recurrences::counted_once(context, sources, conditions, field.name)?;
-            add_warnings(&mut meta, once);
-        }
-    }
-    out.write("{\"object\":\"aggregation\",\"stream\":");
-    write_json_string(out, &target.stream);
-    let measured = json!(requested.measured.as_ref().map(|field| field.name));
-    out.write(&format!(",\"metric\":\"{}\",\"field\":{measured}", requested.metric));
-    if requested.fields().is_empty() {
-        let count = records.count(context, &*out)?;
-        out.write(&format!(",\"value\":{count},\"filtered_record_count\":{count}"));
-        write_grouping(&requested, out);
-    } else {
-        let (values, long_texts) = records.aggregate(context, (&requested, declared), &*out)?;
-        add_warnings(&mut meta, left_out_warnings(&requested, values.left_out()));
-        if !requested.is_grouped() {
-            out.write(",\"value\":");
-            write_value(&values.value(), out);
-        }
-        out.write(&format!(",\"filtered_record_count\":{}", values.records()));
-        write_grouping(&requested, out);
-        if requested.is_grouped() {
-            let limit = usize::try_from(requested.limit).unwrap_or(usize::MAX);
-            let page = values
-                .groups(requested.order, after.map(|cursor| cursor.after), limit)
-                .ok_or(Problem::InvalidCursor(CursorProblem::Stale))?;
-            let cursor_after = |group: &RecordGroup| {
-                context.view.seal(&GroupsCursor { after: group.id() }.encode(binding))
+impl AnsweredRequest for AggregateRecords {
+    /// Answers with [`Problem::TooManyGroups`] or [`Problem::NumberTooLong`] if the values exceed
+    /// the bounds of the aggregator.
+    fn answer(
+        &self,
+        context: ReadContext<'_>,
+        _: RequestAddress<'_>,
+        out: &mut dyn ResponseSink,
+    ) -> Result<(), Problem> {
+        let sources = &context.view.sources_of(&self.stream, self.connection.name()?)?;
+        let requested = AggregationRequest::parse(self)?;
+        let declared = requested.declared(context, sources)?;
+        let asked = field_selection::conditions(context, sources, &self.conditions)?;
+        let mut conditions = asked.clone();
+        let recurrences = Recurrences::let_in(context, sources, &mut conditions)?;
+        let query =
+            query_text(self.q.as_deref())?.map(|text| parse_query(text, sources)).transpose()?;
+        let binding = cursor_binding(context, self);
+        let after = context
+            .decode_cursor(self.cursor.as_deref(), |bytes| GroupsCursor::decode(bytes, binding))?;
+        let records = AggregatedRecords { sources, conditions, query };
+        let mut meta = response_meta(&self.clamped, &self.connection);
+        add_warnings(&mut meta, records.query.iter().flat_map(query_warnings).collect());
+        if after.is_none() {
+            let mut count = |other: &[Condition]| {
+                let records = AggregatedRecords { conditions: other.to_vec(), ..records.clone() };
+                records.count(context, &*out).map(|count| (count, true))
             };
-            write_groups(context, &requested, (&page, &long_texts, &cursor_after), out)?;
-            if let Some(last) = page.groups.last().filter(|_| page.has_more) {
-                out.write(&format!(",\"next_cursor\":\"{}\"", cursor_after(last)?));
+            let warnings = passed_over::warnings(context, sources, &asked, &mut count)?;
+            add_warnings(&mut meta, warnings);
+            add_warnings(&mut meta, recurrences.warnings());
+            if let Some((field, ..)) = &requested.by_time {
+                let conditions = &records.conditions;
+                let once = Recurrences::counted_once(context, sources, conditions, field.name)?;
+                add_warnings(&mut meta, once);
             }
         }
+        out.write("{\"object\":\"aggregation\",\"stream\":");
+        write_json_string(out, &self.stream);
+        let measured = json!(requested.measured.as_ref().map(|field| field.name));
+        out.write(&format!(",\"metric\":\"{}\",\"field\":{measured}", requested.metric));
+        if requested.fields().is_empty() {
+            let count = records.count(context, &*out)?;
+            out.write(&format!(",\"value\":{count},\"filtered_record_count\":{count}"));
+            write_grouping(&requested, out);
+        } else {
+            let (values, long_texts) = records.aggregate(context, (&requested, declared), &*out)?;
+            add_warnings(&mut meta, left_out_warnings(&requested, values.left_out()));
+            if !requested.is_grouped() {
+                out.write(",\"value\":");
+                write_value(&values.value(), out);
+            }
+            out.write(&format!(",\"filtered_record_count\":{}", values.records()));
+            write_grouping(&requested, out);
+            if requested.is_grouped() {
+                let limit = usize::try_from(requested.limit).unwrap_or(usize::MAX);
+                let page = values
+                    .groups(requested.order, after.map(|cursor| cursor.after), limit)
+                    .ok_or(Problem::InvalidCursor(CursorProblem::Stale))?;
+                let cursor_after = |group: &RecordGroup| {
+                    context.view.seal(&GroupsCursor { after: group.id() }.encode(binding))
+                };
+                write_groups(context, &requested, (&page, &long_texts, &cursor_after), out)?;
+                if let Some(last) = page.groups.last().filter(|_| page.has_more) {
+                    out.write(&format!(",\"next_cursor\":\"{}\"", cursor_after(last)?));
+                }
+            }
+        }
+        out.write(&format!(",\"meta\":{meta}}}"));
+        Ok(())
     }
-    out.write(&format!(",\"meta\":{meta}}}"));
-    Ok(())
 }
 
 impl AggregatedRecords<'_> {
@@ -225,18 +220,15 @@ fn searching_limits<'q>(
 }
 
 /// Binds a cursor to every parameter but the size of a page.
-fn cursor_binding(context: ReadContext<'_>, target: &RequestTarget) -> Binding {
-    let mut pairs: Vec<[&str; 2]> = target
-        .pairs
-        .iter()
-        .filter(|(name, _)| !matches!(name.as_str(), "limit" | "cursor"))
-        .map(|(name, value)| [name.as_str(), value.as_str()])
-        .collect();
+fn cursor_binding(context: ReadContext<'_>, request: &AggregateRecords) -> Binding {
+    let whole = AggregateRecords { limit: None, cursor: None, ..request.clone() };
+    let mut pairs = whole.pairs();
     // A cursor is good for the same parameters in any order. Only the fields of `group_by` have an
     // order that means something, and a stable sort keeps it.
-    pairs.sort_by_key(|[name, _]| *name);
-    let parts = ["aggregate", context.view.caller(), &target.stream];
-    Binding::new(parts.into_iter().chain(pairs.into_iter().flatten()))
+    pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let pairs = pairs.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+    let parts = ["aggregate", context.view.caller(), &request.stream];
+    Binding::new(parts.into_iter().chain(pairs))
 }
 
 /// Returns a warning for each field with values that do not count.

@@ -4,6 +4,7 @@ use std::io::BufRead;
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::parameters::Parameters;
 
 use crate::context::OwnerContext;
 use crate::grant_answers::{GRANT_MEMBERS, grant_object};
@@ -14,7 +15,6 @@ use crate::operation_declaration::{
     BodyDeclaration, OperationAccess, OperationDeclaration, OperationHandler, OperationMethod,
     ResponseContent, ResponseDeclaration,
 };
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {

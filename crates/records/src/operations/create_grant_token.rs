@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::parameters::Parameters;
 use stile_store::records::GrantStatus;
 
 use crate::context::OwnerContext;
@@ -16,7 +17,6 @@ use crate::operation_declaration::{
     BodyDeclaration, OperationAccess, OperationDeclaration, OperationHandler, OperationMethod,
     ResponseContent, ResponseDeclaration,
 };
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
 use crate::token_issuer::GrantTokenOrder;
 

@@ -1,22 +1,22 @@
 //! `DELETE /v1/streams/{stream}/records/{id}`: removes one record.
 
 use stile_domain::records::problem::Problem;
-use stile_domain::records::request::ReadOperation;
+use stile_domain::records::request::NamedConnection;
+use stile_domain::records::request::parameters::Parameters;
+use stile_domain::records::request::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
+use stile_domain::records::request::{GetRecord, ReadOperation as _};
 
-use crate::connections::requested_connection;
 use crate::context::OwnerContext;
 use crate::operation_declaration::{
     OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
     ResponseDeclaration,
 };
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
-use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     id: "deleteRecord",
     method: OperationMethod::Delete,
-    path: ReadOperation::Record.path(),
+    path: GetRecord::PATH,
     about: "Removes a record. Repeating the request changes nothing. For the owner alone.",
     parameters: &[CONNECTION, CONNECTION_ALIAS],
     body: None,
@@ -36,7 +36,8 @@ fn delete_record(
     parameters: &Parameters,
 ) -> Result<(), Problem> {
     let found = context.read(|read| {
-        let sources = read.view.sources_of(&target.stream, requested_connection(parameters)?)?;
+        let sources =
+            read.view.sources_of(&target.stream, NamedConnection::of(parameters).name()?)?;
         match read.find_record(&sources, &target.key) {
             Ok(row) => Ok(sources
                 .get(row.source)

@@ -5,18 +5,19 @@
 //! continues where the first one stopped.
 
 use stile_domain::records::problem::Problem;
-use stile_domain::records::request::ReadOperation;
+use stile_domain::records::request::NamedConnection;
+use stile_domain::records::request::parameters::Parameters;
+use stile_domain::records::request::{ListRecords, ReadOperation as _};
 
 use super::delete_record;
-use crate::connections::{only_source, requested_connection};
+use crate::connections::only_source;
 use crate::context::OwnerContext;
 use crate::operation_declaration::{OperationDeclaration, OperationHandler};
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     id: "deleteRecords",
-    path: ReadOperation::Records.path(),
+    path: ListRecords::PATH,
     about: "Removes all records of one connection's stream. The stream stays declared. For the owner alone.",
     handler: OperationHandler::Remove(delete_records),
     ..delete_record::OPERATION
@@ -28,7 +29,8 @@ fn delete_records(
     parameters: &Parameters,
 ) -> Result<(), Problem> {
     let (connection, stream) = context.read(|read| {
-        let sources = read.view.sources_of(&target.stream, requested_connection(parameters)?)?;
+        let sources =
+            read.view.sources_of(&target.stream, NamedConnection::of(parameters).name()?)?;
         let source = only_source(&sources)?;
         Ok((source.connection().clone(), source.stream().clone()))
     })?;

@@ -5,17 +5,17 @@
 
 use stile_domain::records::blob::BlobId;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::NamedConnection;
+use stile_domain::records::request::parameters::Parameters;
+use stile_domain::records::request::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 use stile_store::records::Blob;
 
-use crate::connections::requested_connection;
 use crate::context::ReadContext;
 use crate::operation_declaration::{
     OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
     ResponseDeclaration,
 };
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
-use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     id: "getBlob",
@@ -46,7 +46,8 @@ fn find_blob(
     target: &RequestTarget,
     parameters: &Parameters,
 ) -> Result<Blob, Problem> {
-    let requested = requested_connection(parameters)?;
+    let named = NamedConnection::of(parameters);
+    let requested = named.name()?;
     let id = BlobId::parse(&target.key).ok_or(Problem::BlobNotFound)?;
     let mut sources = context.view.sources()?;
     sources.retain(|source| requested.is_none_or(|name| source.connection().as_str() == name));

@@ -4,13 +4,14 @@ use std::io::BufRead;
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::NamedConnection;
+use stile_domain::records::request::parameters::Parameters;
+use stile_domain::records::request::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 
-use crate::connections::{only_source, requested_connection};
+use crate::connections::only_source;
 use crate::context::OwnerContext;
 use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
-use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 
 /// The members of an answer about a declaration.
 pub(super) const DECLARATION_MEMBERS: &[&str] =
@@ -34,7 +35,8 @@ fn get_declaration(
     _body: &mut dyn BufRead,
 ) -> Result<Json, Problem> {
     context.read(|read| {
-        let sources = read.view.sources_of(&target.stream, requested_connection(parameters)?)?;
+        let sources =
+            read.view.sources_of(&target.stream, NamedConnection::of(parameters).name()?)?;
         let source = only_source(&sources)?;
         Ok(json!({
             "object": "declaration", "stream": source.stream(),

@@ -4,11 +4,11 @@ use std::io::BufRead;
 
 use serde_json::Value as Json;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::parameters::Parameters;
 
 use crate::context::OwnerContext;
 use crate::grant_answers::{GRANT_MEMBERS, grant_object};
 use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {

@@ -9,122 +9,99 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::declaration::DeclaredField;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::request::ReadOperation;
+use stile_domain::records::request::{GetSchema, ReadOperation as _};
 use stile_store::records::RecordSource;
 
-use crate::connections::{connection_names, requested_connection};
+use crate::connections::connection_names;
 use crate::context::ReadContext;
 use crate::field_selection::{may_see, operator_names};
-use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
-use crate::parameters::{Parameter, ParameterType, Parameters};
-use crate::request_target::RequestTarget;
+use crate::operation_declaration::{AnsweredRequest, OperationDeclaration, ResponseDeclaration};
+use crate::request_target::RequestAddress;
 use crate::response_meta::response_meta;
 use crate::response_sink::ResponseSink;
-use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, MAX_NAME_BYTES};
 use crate::stream_description::{describe_stream, expand_capabilities, visible_primary_key};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     about: "The connections, streams and fields that the caller may see, and the queries that each field allows.",
-    parameters: &[
-        Parameter::optional(
-            "view",
-            ParameterType::OneOf(&["compact"]),
-            "`compact` describes each field by one short list of words.",
-        ),
-        Parameter::optional(
-            "detail",
-            ParameterType::OneOf(&["full"]),
-            "`full` gives the whole declaration of one stream; it needs `stream`.",
-        ),
-        Parameter::optional(
-            "stream",
-            ParameterType::Text { max_bytes: MAX_NAME_BYTES },
-            "Only this stream.",
-        ),
-        CONNECTION,
-        CONNECTION_ALIAS,
-    ],
     response: ResponseDeclaration::json(
         "schema",
         &["object", "bearer", "connectors", "connector_count", "stream_count"],
     ),
-    ..OperationDeclaration::read(
-        ReadOperation::Schema.id(),
-        ReadOperation::Schema.path(),
-        get_schema,
-    )
+    ..OperationDeclaration::of_requests::<GetSchema>()
 };
 
-/// Answers with [`Problem::AmbiguousSchema`] if the request asks for the details of a stream that
-/// several connections have.
-fn get_schema(
-    context: ReadContext<'_>,
-    _target: &RequestTarget,
-    parameters: &Parameters,
-    out: &mut dyn ResponseSink,
-) -> Result<(), Problem> {
-    let view = context.view;
-    let (stream, requested) = (parameters.text("stream"), requested_connection(parameters)?);
-    let compact = parameters.text("view") == Some("compact");
-    let full = parameters.text("detail") == Some("full");
-    if compact && full {
-        return Problem::refuse(
-            "detail",
-            "`view=compact` and `detail=full` exclude each other; send one of them",
-        );
-    }
-    if full && stream.is_none() {
-        return Problem::refuse("detail", "`detail=full` is of one stream; send `stream` too");
-    }
-    let sources = match stream {
-        Some(stream) => view.sources_of(stream, requested)?,
-        None => view.sources()?,
-    };
-    if full && sources.len() > 1 {
-        return Err(Problem::AmbiguousSchema { connections: connection_names(&sources) });
-    }
-    let mut by_connection: BTreeMap<&str, Vec<&RecordSource>> = BTreeMap::new();
-    for source in &sources {
-        if requested.is_none_or(|requested| source.connection().as_str() == requested) {
-            by_connection.entry(source.connection().as_str()).or_default().push(source);
+impl AnsweredRequest for GetSchema {
+    /// Answers with [`Problem::AmbiguousSchema`] if the request asks for the details of a stream
+    /// that several connections have.
+    fn answer(
+        &self,
+        context: ReadContext<'_>,
+        _: RequestAddress<'_>,
+        out: &mut dyn ResponseSink,
+    ) -> Result<(), Problem> {
+        let view = context.view;
+        let (stream, requested) = (self.stream.as_deref(), self.connection.name()?);
+        let compact = self.view == Some("compact");
+        let full = self.detail == Some("full");
+        if compact && full {
+            return Problem::refuse(
+                "detail",
+                "`view=compact` and `detail=full` exclude each other; send one of them",
+            );
         }
-    }
-    let mut connectors = Vec::new();
-    let mut count = 0;
-    for (name, sources) in by_connection {
-        count += sources.len();
-        let streams = sources.iter().map(|source| match compact {
-            true => compact_stream(context, source),
-            false => describe_stream(context, source).map(Json::Object),
+        if full && stream.is_none() {
+            return Problem::refuse("detail", "`detail=full` is of one stream; send `stream` too");
+        }
+        let sources = match stream {
+            Some(stream) => view.sources_of(stream, requested)?,
+            None => view.sources()?,
+        };
+        if full && sources.len() > 1 {
+            return Err(Problem::AmbiguousSchema { connections: connection_names(&sources) });
+        }
+        let mut by_connection: BTreeMap<&str, Vec<&RecordSource>> = BTreeMap::new();
+        for source in &sources {
+            if requested.is_none_or(|requested| source.connection().as_str() == requested) {
+                by_connection.entry(source.connection().as_str()).or_default().push(source);
+            }
+        }
+        let mut connectors = Vec::new();
+        let mut count = 0;
+        for (name, sources) in by_connection {
+            count += sources.len();
+            let streams = sources.iter().map(|source| match compact {
+                true => compact_stream(context, source),
+                false => describe_stream(context, source).map(Json::Object),
+            });
+            let streams: Vec<Json> = streams.collect::<Result<_, _>>()?;
+            connectors.push(json!({
+                "object": "connector",
+                "source": { "id": name, "kind": "connector" },
+                "connector_key": name,
+                "connector_id": name,
+                "stream_count": streams.len(),
+                "granted_connections": [{ "connection_id": name }],
+                "streams": streams,
+            }));
+        }
+        let bearer = match view.grant() {
+            None => {
+                json!({ "scope": "owner", "token_kind": "owner", "grant_id": null, "client_id": null })
+            }
+            Some(grant) => json!({
+                "scope": "grant", "token_kind": "client", "grant_id": view.caller(), "client_id": grant.client,
+            }),
+        };
+        let mut answer = json!({
+            "object": "schema", "bearer": bearer, "connector_count": connectors.len(), "stream_count": count,
+            "connectors": connectors, "links": { "self": Self::PATH }, "meta": response_meta(&self.clamped, &self.connection),
         });
-        let streams: Vec<Json> = streams.collect::<Result<_, _>>()?;
-        connectors.push(json!({
-            "object": "connector",
-            "source": { "id": name, "kind": "connector" },
-            "connector_key": name,
-            "connector_id": name,
-            "stream_count": streams.len(),
-            "granted_connections": [{ "connection_id": name }],
-            "streams": streams,
-        }));
-    }
-    let bearer = match view.grant() {
-        None => {
-            json!({ "scope": "owner", "token_kind": "owner", "grant_id": null, "client_id": null })
+        if let Some(answer) = answer.as_object_mut().filter(|_| compact) {
+            answer.insert("detail".to_owned(), "compact".into());
         }
-        Some(grant) => json!({
-            "scope": "grant", "token_kind": "client", "grant_id": view.caller(), "client_id": grant.client,
-        }),
-    };
-    let mut answer = json!({
-        "object": "schema", "bearer": bearer, "connector_count": connectors.len(), "stream_count": count,
-        "connectors": connectors, "links": { "self": ReadOperation::Schema.path() }, "meta": response_meta(parameters),
-    });
-    if let Some(answer) = answer.as_object_mut().filter(|_| compact) {
-        answer.insert("detail".to_owned(), "compact".into());
+        out.write(&answer.to_string());
+        Ok(())
     }
-    out.write(&answer.to_string());
-    Ok(())
 }
 
 fn compact_stream(context: ReadContext<'_>, source: &RecordSource) -> Result<Json, Problem> {

@@ -2,14 +2,15 @@
 
 use serde_json::Value as Json;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::NamedConnection;
+use stile_domain::records::request::parameters::Parameters;
+use stile_domain::records::request::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 
-use crate::connections::{only_source, requested_connection};
+use crate::connections::only_source;
 use crate::context::ReadContext;
 use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
 use crate::response_sink::ResponseSink;
-use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 use crate::stream_description::describe_stream;
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
@@ -28,7 +29,8 @@ fn get_stream(
     parameters: &Parameters,
     out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
-    let sources = context.view.sources_of(&target.stream, requested_connection(parameters)?)?;
+    let sources =
+        context.view.sources_of(&target.stream, NamedConnection::of(parameters).name()?)?;
     let mut answer = describe_stream(context, only_source(&sources)?)?;
     answer.insert("object".to_owned(), "stream_metadata".into());
     out.write(&Json::Object(answer).to_string());

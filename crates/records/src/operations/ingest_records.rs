@@ -17,24 +17,24 @@ use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::NamedConnection;
+use stile_domain::records::request::parameters::Parameters;
+use stile_domain::records::request::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 use stile_domain::records::row;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_store::records::{IncomingRecord, TargetStream, UpsertOutcome, WriteBatch};
 
 use crate::batch::{BATCH_BYTES, store_record};
-use crate::connections::requested_connection;
 use crate::context::OwnerContext;
 use crate::declarations::{indexed_fields, parse_stored};
 use crate::operation_declaration::{
     BodyDeclaration, OperationAccess, OperationDeclaration, OperationHandler, OperationMethod,
     ResponseContent, ResponseDeclaration,
 };
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
 use crate::rows::json_lines::JsonLines;
 use crate::rows::row_keys::RowKeys;
 use crate::rows::{DecodedRow, RowDecoder as _};
-use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 
 /// The identifier of the operation, which tokens for an import may call.
 pub(crate) const ID: &str = "ingestRecords";
@@ -132,7 +132,7 @@ fn ingest_records(
 ) -> Result<Json, Problem> {
     let stream = SourceName::parse(&target.stream)
         .map_err(|bad| Problem::invalid("stream", bad.to_string()))?;
-    let connection = context.target_connection(&stream, requested_connection(parameters)?)?;
+    let connection = context.target_connection(&stream, NamedConnection::of(parameters).name()?)?;
     let mut ingest = Ingest {
         connection,
         stream: &stream,

@@ -11,6 +11,7 @@ use stile_domain::percent;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::parameters::Parameters;
 use stile_store::records::GrantStatus;
 
 use crate::context::OwnerContext;
@@ -19,7 +20,6 @@ use crate::json_body::{invalid_body, read_body};
 use crate::operation_declaration::{
     BodyDeclaration, OperationDeclaration, OperationMethod, ResponseContent, ResponseDeclaration,
 };
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
 use crate::token_issuer::VerifiedToken;
 

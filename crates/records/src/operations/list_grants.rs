@@ -4,15 +4,16 @@ use std::io::BufRead;
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::request::NamedConnection;
+use stile_domain::records::request::parameters::{AboveMax, Parameter, Parameters};
+use stile_domain::records::request::shared_parameters::{CURSOR, DEFAULT_LIMIT, MAX_LIMIT, number};
 
 use crate::context::OwnerContext;
 use crate::grant_answers::grant_object;
-use crate::list_response::{DEFAULT_LIMIT, LIST_MEMBERS, MAX_LIMIT, page_limit};
+use crate::list_response::{LIST_MEMBERS, page_limit};
 use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
-use crate::parameters::{AboveMax, Parameter, Parameters};
 use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
-use crate::shared_parameters::{CURSOR, number};
 
 /// A page ends before the grant with which it would be longer, in bytes of JSON. A single grant may
 /// be longer by itself.
@@ -51,7 +52,7 @@ fn list_grants(
         }
     };
     let (mut data, mut bytes) = (Vec::new(), 0);
-    for grant in rest.iter().take(page_limit(parameters)) {
+    for grant in rest.iter().take(page_limit(parameters.number("limit"))) {
         let object = Json::Object(grant_object(grant, context.now));
         bytes += object.to_string().len();
         if bytes > MAX_PAGE_BYTES && !data.is_empty() {
@@ -61,13 +62,14 @@ fn list_grants(
     }
     let last = data.len().checked_sub(1).and_then(|last| rest.get(last));
     let next = last.filter(|_| data.len() < rest.len()).map(|last| last.id.as_str());
+    let address = target.address();
     let mut list = json!({
-        "object": "list", "url": target.path, "has_more": next.is_some(), "data": data,
+        "object": "list", "url": address.path, "has_more": next.is_some(), "data": data,
         "links": {
-            "self": target.address(),
-            "next": next.map(|cursor| target.address_with_cursor(cursor)),
+            "self": address.target(),
+            "next": next.map(|cursor| address.target_with_cursor(cursor)),
         },
-        "meta": response_meta(parameters),
+        "meta": response_meta(&parameters.clamped, &NamedConnection::default()),
     });
     if let (Some(list), Some(next)) = (list.as_object_mut(), next) {
         list.insert("next_cursor".to_owned(), next.into());

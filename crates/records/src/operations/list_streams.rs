@@ -3,16 +3,16 @@
 use serde_json::json;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::NamedConnection;
+use stile_domain::records::request::parameters::Parameters;
+use stile_domain::records::request::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 
-use crate::connections::requested_connection;
 use crate::context::ReadContext;
 use crate::list_response::LIST_MEMBERS;
 use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
 use crate::response_meta::response_meta;
 use crate::response_sink::ResponseSink;
-use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 
 const PATH: &str = "/v1/streams";
 
@@ -29,7 +29,8 @@ fn list_streams(
     parameters: &Parameters,
     out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
-    let requested = requested_connection(parameters)?;
+    let named = NamedConnection::of(parameters);
+    let requested = named.name()?;
     let mut rows = Vec::new();
     let mut sources = context.view.sources()?;
     sources.retain(|source| requested.is_none_or(|name| source.connection().as_str() == name));
@@ -46,7 +47,7 @@ fn list_streams(
     }
     let answer = json!({
         "object": "list", "url": PATH, "has_more": false, "data": rows,
-        "links": { "self": PATH, "next": null }, "meta": response_meta(parameters),
+        "links": { "self": PATH, "next": null }, "meta": response_meta(&parameters.clamped, &named),
     });
     out.write(&answer.to_string());
     Ok(())

@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 use stile_domain::hash::hex;
 use stile_domain::records::blob::{BlobId, MAX_BYTES};
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::parameters::Parameters;
 use stile_store::records::{StoredBlob, WriteRefusal};
 
 use crate::context::OwnerContext;
@@ -17,7 +18,6 @@ use crate::operation_declaration::{
     BodyDeclaration, OperationAccess, OperationDeclaration, OperationHandler, OperationMethod,
     ResponseContent, ResponseDeclaration,
 };
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
 use crate::service::incident;
 

@@ -6,10 +6,12 @@ use serde_json::{Value as Json, json};
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::NamedConnection;
+use stile_domain::records::request::parameters::Parameters;
+use stile_domain::records::request::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 
 use super::get_declaration::DECLARATION_MEMBERS;
 use crate::administration::DeclareError;
-use crate::connections::requested_connection;
 use crate::context::OwnerContext;
 use crate::json_body::{invalid_body, read_body};
 use crate::media_types;
@@ -17,9 +19,7 @@ use crate::operation_declaration::{
     BodyDeclaration, OperationAccess, OperationDeclaration, OperationHandler, OperationMethod,
     ResponseDeclaration,
 };
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
-use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     id: "putDeclaration",
@@ -56,7 +56,7 @@ fn put_declaration(
 ) -> Result<Json, Problem> {
     let stream = SourceName::parse(&target.stream)
         .map_err(|bad| Problem::invalid("stream", bad.to_string()))?;
-    let connection = context.target_connection(&stream, requested_connection(parameters)?)?;
+    let connection = context.target_connection(&stream, NamedConnection::of(parameters).name()?)?;
     let json: Json = serde_json::from_slice(&read_body(body)?)
         .map_err(|error| invalid_body(format!("the body: {error}; nothing was changed")))?;
     let json = unwrapped(json, &stream, &connection)?;

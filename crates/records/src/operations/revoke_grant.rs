@@ -1,13 +1,13 @@
 //! `DELETE /v1/grants/{grant_id}`: revokes a grant.
 
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::parameters::Parameters;
 
 use super::delete_record;
 use crate::context::OwnerContext;
 use crate::operation_declaration::{
     OperationDeclaration, OperationHandler, ResponseContent, ResponseDeclaration,
 };
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {

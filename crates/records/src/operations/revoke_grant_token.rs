@@ -1,11 +1,11 @@
 //! `DELETE /v1/grants/{grant_id}/tokens/{jti}`: revokes a token of a grant.
 
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::parameters::Parameters;
 
 use super::revoke_grant;
 use crate::context::OwnerContext;
 use crate::operation_declaration::{OperationDeclaration, OperationHandler};
-use crate::parameters::Parameters;
 use crate::request_target::RequestTarget;
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {

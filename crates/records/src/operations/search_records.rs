@@ -10,11 +10,11 @@ use serde_json::{Value as Json, json};
 use stile_domain::percent::encode_component;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::instant::Instant as RecordInstant;
-use stile_domain::records::order::SEARCH_ORDERS;
 use stile_domain::records::pieces;
 use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::relevance::NAMING_FIELDS;
-use stile_domain::records::request::ReadOperation;
+use stile_domain::records::request::SearchRecords;
+use stile_domain::records::request::parameters::condition_texts;
 use stile_domain::records::sealed_cursor::{Binding, MatchTotal, SearchCursor};
 use stile_domain::records::tokenizer::ParsedQuery;
 use stile_store::records::{
@@ -22,56 +22,25 @@ use stile_store::records::{
     RecordSource, SearchOrder,
 };
 
-use crate::connections::requested_connection;
 use crate::context::ReadContext;
 use crate::field_selection;
 use crate::field_text::{FieldText, format_digest};
 use crate::list_response::{
-    LIST_MEMBERS, has_record_cursors, page_limit, write_list_end, write_list_start,
+    LIST_MEMBERS, has_record_cursors, names_text, page_limit, write_list_end, write_list_start,
 };
-use crate::operation_declaration::{OperationDeclaration, ResponseDeclaration};
+use crate::operation_declaration::{AnsweredRequest, OperationDeclaration, ResponseDeclaration};
 use crate::page_reading::read_hits;
-use crate::parameters::{Parameter, ParameterType, Parameters};
 use crate::passed_over;
 use crate::recurrences::Recurrences;
-use crate::request_target::RequestTarget;
+use crate::request_target::RequestAddress;
 use crate::response_meta::{add_warnings, response_meta};
 use crate::response_sink::ResponseSink;
-use crate::search_query::{QUERY_TEXT, broad_terms, parse_query, query_text, query_warnings};
-use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, CURSOR, CURSORS, FILTER, LIMIT, OR};
+use crate::search_query::{broad_terms, parse_query, query_text, query_warnings};
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     about: "The records in which all words of `q` occur, and where in them.",
-    parameters: &[
-        Parameter::required(
-            "q",
-            QUERY_TEXT,
-            "Words, `\"phrases\"` and `prefix*`. All must occur, in any of the searchable fields. A hyphen before one, as in `-moss`, excludes the records in which it occurs; the name of a searchable field and a colon, as in `subject:moss`, choose the field.",
-        ),
-        Parameter::optional(
-            "order",
-            ParameterType::OneOf(&SEARCH_ORDERS),
-            "`newest`, the default: by the time that lists are ordered by, the latest first; records without one come last, those that came in last first. `relevance`: those of the newest 1,000 hits first that have the words as a phrase, near each other, in a field that names the record, or often.",
-        ),
-        LIMIT,
-        CURSOR,
-        CURSORS,
-        Parameter::optional(
-            "streams",
-            ParameterType::Names,
-            "Only these streams; the default is all streams.",
-        ),
-        FILTER,
-        OR,
-        CONNECTION,
-        CONNECTION_ALIAS,
-    ],
     response: ResponseDeclaration::json("list", LIST_MEMBERS),
-    ..OperationDeclaration::read(
-        ReadOperation::Search.id(),
-        ReadOperation::Search.path(),
-        search_records,
-    )
+    ..OperationDeclaration::of_requests::<SearchRecords>()
 };
 
 /// The longest time that a search may take.
@@ -90,48 +59,53 @@ const MAX_EXCERPTS: usize = 3;
 /// The greatest length of a title, in characters.
 const TITLE_CHARS: u64 = 120;
 
-fn search_records(
-    context: ReadContext<'_>,
-    target: &RequestTarget,
-    parameters: &Parameters,
-    out: &mut dyn ResponseSink,
-) -> Result<(), Problem> {
-    search_within(MAX_DURATION, context, target, parameters, out)
+impl AnsweredRequest for SearchRecords {
+    fn answer(
+        &self,
+        context: ReadContext<'_>,
+        address: RequestAddress<'_>,
+        out: &mut dyn ResponseSink,
+    ) -> Result<(), Problem> {
+        search_within(MAX_DURATION, context, self, address, out)
+    }
 }
 
 /// Searches for at most `duration`.
 fn search_within(
     duration: Duration,
     context: ReadContext<'_>,
-    target: &RequestTarget,
-    parameters: &Parameters,
+    request: &SearchRecords,
+    address: RequestAddress<'_>,
     out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let view = context.view;
-    let Some(text) = query_text(parameters)? else {
+    let Some(text) = query_text(request.q.as_deref())? else {
         return Problem::refuse(
             "q",
             "`q` must be sent: the words to look for, such as `ferns \"water the\" mo*`",
         );
     };
-    let sources = requested_sources(context, parameters)?;
-    let find_stream = parameters.names("streams").is_some_and(|names| names.len() == 1);
-    if !parameters.conditions().is_empty() && !find_stream {
+    let sources = requested_sources(context, request)?;
+    if !request.conditions.is_empty() && request.streams.len() != 1 {
         let message = "`filter` needs `streams` with exactly one stream, whose declaration says what can be filtered by";
         return Problem::refuse("filter", message);
     }
-    let mut conditions = field_selection::conditions(context, &sources, parameters.conditions())?;
-    let asked = conditions.clone();
+    let asked = field_selection::conditions(context, &sources, &request.conditions)?;
+    let mut conditions = asked.clone();
     let recurrences = Recurrences::let_in(context, &sources, &mut conditions)?;
-    let binding = cursor_binding(context, parameters);
-    let after = context.decode_cursor(parameters, |bytes| SearchCursor::decode(bytes, binding))?;
+    let binding = cursor_binding(context, request)?;
+    let after = context
+        .decode_cursor(request.cursor.as_deref(), |bytes| SearchCursor::decode(bytes, binding))?;
     let query = parse_query(text, &sources)?;
     let search = RecordSearchQuery {
         query: &query,
         conditions: &conditions,
-        order: requested_order(parameters),
+        order: match request.order {
+            Some("relevance") => SearchOrder::Relevance,
+            _ => SearchOrder::Newest,
+        },
         after: after.as_ref(),
-        limit: page_limit(parameters),
+        limit: page_limit(request.limit),
     };
     let start = Instant::now();
     let check_limits = || match () {
@@ -155,7 +129,7 @@ fn search_within(
         view.seal(&position.encode(binding))
     };
     let next_cursor = page.hits.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
-    let mut meta = response_meta(parameters);
+    let mut meta = response_meta(&request.clamped, &request.connection);
     add_total(&mut meta, total);
     add_search_meta(&mut meta, &query, sources.len(), page.is_truncated);
     if after.is_none() {
@@ -182,7 +156,7 @@ fn search_within(
         start..at.max(start + EXCERPT_CHARS)
     };
     read_hits(context, &page.hits, TITLE_CHARS, excerpt)?;
-    write_list_start(target, next_cursor.as_deref(), out);
+    write_list_start(address, next_cursor.as_deref(), out);
     out.write("\"data\":[");
     for (index, hit) in page.hits.iter().enumerate() {
         out.write(if index > 0 { "," } else { "" });
@@ -190,40 +164,33 @@ fn search_within(
             out.note_record(source, &hit.row.key);
         }
         let mut json = hit_json(context, &sources, hit)?;
-        if let Some(json) = json.as_object_mut().filter(|_| has_record_cursors(parameters)) {
+        if let Some(json) = json.as_object_mut().filter(|_| has_record_cursors(request.cursors)) {
             json.insert("cursor".to_owned(), cursor_after(hit)?.into());
         }
         out.write(&json.to_string());
     }
-    write_list_end(target, next_cursor.as_deref(), &meta, out);
+    write_list_end(address, next_cursor.as_deref(), &meta, out);
     Ok(())
-}
-
-fn requested_order(parameters: &Parameters) -> SearchOrder {
-    match parameters.text("order") {
-        Some("relevance") => SearchOrder::Relevance,
-        _ => SearchOrder::Newest,
-    }
 }
 
 /// Returns the sources of the requested streams, or all that the caller may see.
 fn requested_sources(
     context: ReadContext<'_>,
-    parameters: &Parameters,
+    request: &SearchRecords,
 ) -> Result<Vec<RecordSource>, Problem> {
     let view = context.view;
-    let requested = requested_connection(parameters)?;
-    let Some(streams) = parameters.names("streams") else {
+    let requested = request.connection.name()?;
+    if request.streams.is_empty() {
         let mut sources = view.sources()?;
         sources.retain(|source| requested.is_none_or(|name| source.connection().as_str() == name));
         return Ok(sources);
-    };
+    }
     let mut sources = Vec::new();
-    for stream in streams {
+    for stream in &request.streams {
         match view.sources_of(stream, requested) {
             Ok(own) => sources.extend(own),
             // The owner may name a stream that does not exist, unless a condition needs it.
-            Err(Problem::StreamNotFound { .. }) if parameters.conditions().is_empty() => {}
+            Err(Problem::StreamNotFound { .. }) if request.conditions.is_empty() => {}
             Err(problem) => return Err(problem),
         }
     }
@@ -455,20 +422,15 @@ fn excerpt(
 }
 
 /// Binds a cursor to everything that the search depends on except the size of its pages.
-fn cursor_binding(context: ReadContext<'_>, parameters: &Parameters) -> Binding {
-    let streams =
-        parameters.names("streams").map_or_else(String::new, |names| format!("{names:?}"));
-    let connection = parameters.text("connection_id").or(parameters.text("connector_instance_id"));
+fn cursor_binding(context: ReadContext<'_>, request: &SearchRecords) -> Result<Binding, Problem> {
+    let streams = names_text(&request.streams);
     // As `Debug` output no connection can be mistaken for the absence of one.
-    let connection = format!("{connection:?}");
-    let text = parameters.text("q").unwrap_or_default();
-    let conditions = parameters.condition_texts();
-    let order = parameters.text("order").unwrap_or("newest");
-    Binding::new(
-        ["search", context.view.caller(), text, &connection, &streams, order]
-            .into_iter()
-            .chain(conditions.iter().map(String::as_str)),
-    )
+    let connection = format!("{:?}", request.connection.name()?);
+    let text = request.q.as_deref().unwrap_or_default();
+    let conditions = condition_texts(&request.conditions);
+    let order = request.order.unwrap_or("newest");
+    let parts = ["search", context.view.caller(), text, &connection, &streams, order];
+    Ok(Binding::new(parts.into_iter().chain(conditions.iter().map(String::as_str))))
 }
 
 #[cfg(test)]
@@ -483,13 +445,13 @@ mod tests {
 
     /// Searches without any time, and returns the message of the refusal.
     fn refusal(store: &TestStore, q: &str) -> String {
-        let target = RequestTarget::new("", "", &[("q", q)]);
-        let parameters = Parameters::parse(OPERATION.parameters, &target.pairs).unwrap();
+        let request = SearchRecords { q: Some(q.to_owned()), ..SearchRecords::default() };
+        let address = RequestAddress::default();
         let permit = owner().gate().records().unwrap();
         let declarations = DeclarationCache::default();
         let searched = store.service.records.read(&permit, RecordInstant(1), |view| {
             let context = ReadContext { view, declarations: &declarations };
-            search_within(Duration::ZERO, context, &target, &parameters, &mut String::new())
+            search_within(Duration::ZERO, context, &request, address, &mut String::new())
         });
         searched.unwrap_err().to_string()
     }

@@ -3,6 +3,7 @@
 use serde_json::json;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::parameters::{Parameter, ParameterType, Parameters};
 use stile_records::context::ReadContext;
 use stile_records::openapi::document;
 use stile_records::operation_declaration::{
@@ -10,7 +11,6 @@ use stile_records::operation_declaration::{
     ResponseDeclaration,
 };
 use stile_records::operations::OPERATIONS;
-use stile_records::parameters::{Parameter, ParameterType, Parameters};
 use stile_records::request_target::RequestTarget;
 use stile_records::response_sink::ResponseSink;
 use stile_records::routing::{RouteError, route};

@@ -2,9 +2,10 @@
 //!
 //! `oracle_answers` compares each answer with the oracle's. `hidden_data` compares two databases
 //! that differ only in what a grant hides. `invalid_grants` and `forged_requests` send requests
-//! under invalid grants, with forged cursors and with senseless parameters. `STILE_RIG_SEED`
-//! repeats the choices of a run, `STILE_RIG_SCALE` multiplies their number, and `STILE_RIG_SECONDS`
-//! keeps `hidden_data` running for that many seconds.
+//! under invalid grants, with forged cursors and with senseless parameters. `typed_requests`
+//! compares requests that this process makes with those that are sent. `STILE_RIG_SEED` repeats the
+//! choices of a run, `STILE_RIG_SCALE` multiplies their number, and `STILE_RIG_SECONDS` keeps
+//! `hidden_data` running for that many seconds.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,5 +31,6 @@ mod oracle_answers;
 mod removals;
 mod round_trips;
 mod search_texts;
+mod typed_requests;
 #[expect(dead_code, reason = "some helpers serve the tests of the ladder alone")]
 mod worlds;

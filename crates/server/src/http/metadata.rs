@@ -8,9 +8,9 @@ use http::request::Parts;
 use http::uri::Scheme;
 use http::{Response, StatusCode};
 use serde_json::json;
-use stile_domain::records::request::ReadOperation;
+use stile_domain::records::request::shared_parameters::{DEFAULT_LIMIT, MAX_LIMIT};
+use stile_domain::records::request::{ReadOperation as _, SearchRecords};
 use stile_records::grant_document::REQUEST_TYPE;
-use stile_records::list_response::{DEFAULT_LIMIT, MAX_LIMIT};
 
 use stile_tools::space::SpaceTools;
 
@@ -146,7 +146,7 @@ pub fn protected_resource(
     {
         let search = json!({
             "supported": true,
-            "endpoint": ReadOperation::Search.path(),
+            "endpoint": SearchRecords::PATH,
             "cross_stream": true,
             "snippets": true,
             "default_limit": DEFAULT_LIMIT,

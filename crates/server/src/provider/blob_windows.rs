@@ -51,18 +51,13 @@ impl<'r> ByteWindowRequest<'r> {
     /// Returns what a request asks for. `None` if it does not ask for bytes at an offset.
     pub(super) fn of(request: &'r ReadRequest) -> Option<Self> {
         let place = FieldPlace::of(request)?;
-        let limit: u64 = place.parameter("limit_bytes")?.parse().ok()?;
-        let start = place.parameter("offset_bytes")?.parse().ok()?;
+        let (start, limit) = (place.request.offset_bytes?, place.request.limit_bytes?);
         Some(Self { place, start, limit: limit.clamp(1, MAX_BYTES) })
     }
 
     /// Returns the first byte and the number of bytes.
     pub(super) fn range(&self) -> (u64, u64) {
         (self.start, self.limit)
-    }
-
-    fn connection(&self) -> Option<&str> {
-        self.place.parameter("connection_id")
     }
 
     /// Returns the blob that a record names at the requested path.
@@ -80,7 +75,7 @@ impl<'r> ByteWindowRequest<'r> {
     /// Returns the path and the query of a blob.
     pub(super) fn target(&self, blob: &NamedBlob) -> String {
         let path = format!("/v1/blobs/{}", encode_component(&blob.blob_id));
-        match self.connection() {
+        match self.place.connection() {
             Some(connection) => format!("{path}?connection_id={}", encode_component(connection)),
             None => path,
         }
@@ -123,7 +118,7 @@ impl<'r> ByteWindowRequest<'r> {
             "object": "field_window",
             "stream": self.place.request.stream,
             "record_id": self.place.request.key,
-            "connection_id": self.connection(),
+            "connection_id": self.place.connection(),
             "field": {
                 "path": self.place.field(),
                 "mime_type": mime_type.as_deref().unwrap_or(ANY_TYPE),
@@ -164,20 +159,20 @@ fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use stile_domain::records::request::ReadOperation;
+    use stile_domain::records::request::GetFieldWindow;
 
     use super::*;
 
     fn request(field: &str, start: u64, limit: u64) -> ReadRequest {
-        ReadRequest {
+        ReadRequest::FieldWindow(GetFieldWindow {
             stream: "s".into(),
             key: "k".into(),
-            ..ReadRequest::new(ReadOperation::FieldWindow)
-        }
-        .with("field", field)
-        .with("connection_id", "a b")
-        .with("offset_bytes", start.to_string())
-        .with("limit_bytes", limit.to_string())
+            field: Some(field.into()),
+            connection: Some("a b".to_owned()).into(),
+            offset_bytes: Some(start),
+            limit_bytes: Some(limit),
+            ..GetFieldWindow::default()
+        })
     }
 
     fn response(status: u16, headers: &[(&'static str, &str)], body: &[u8]) -> OutboundResponse {

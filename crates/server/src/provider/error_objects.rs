@@ -205,9 +205,7 @@ pub(super) fn may_be_about_parameters(declined: &ErrorResponse) -> bool {
 /// refuse `request` too.
 pub(super) fn names_parameter_of(declined: &ErrorResponse, request: &ReadRequest) -> bool {
     let named = declined.error.get("param").and_then(Json::as_str);
-    named.is_some_and(|named| {
-        named == "stream" || request.parameters.iter().any(|(name, _)| name == named)
-    })
+    named.is_some_and(|named| named == "stream" || request.parameter(named).is_some())
 }
 
 /// Returns whether the error says only that something is wrong with the request.

@@ -4,20 +4,19 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde_json::value::RawValue;
-use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_domain::records::request::{GetFieldWindow, GetRecord, ReadRequest};
 
 /// The place that a request for a window names: a field, or a value within it.
 pub(super) struct FieldPlace<'r> {
-    pub(super) request: &'r ReadRequest,
+    pub(super) request: &'r GetFieldWindow,
     field: &'r str,
 }
 
 impl<'r> FieldPlace<'r> {
     /// Returns the place of a request. `None` if the request is not for a window.
     pub(super) fn of(request: &'r ReadRequest) -> Option<Self> {
-        let place = Self { request, field: "" };
-        let field = place.parameter("field")?;
-        (request.operation == ReadOperation::FieldWindow).then_some(Self { request, field })
+        let ReadRequest::FieldWindow(request) = request else { return None };
+        Some(Self { request, field: request.field.as_deref()? })
     }
 
     /// The field's name, perhaps with a JSON pointer behind it.
@@ -30,16 +29,15 @@ impl<'r> FieldPlace<'r> {
         self.field.contains('/')
     }
 
-    pub(super) fn parameter(&self, name: &str) -> Option<&'r str> {
-        let found = self.request.parameters.iter().find(|(own, _)| own == name);
-        found.map(|(_, value)| value.as_str())
+    /// Returns the connection that the request names.
+    pub(super) fn connection(&self) -> Option<&'r str> {
+        self.request.connection.name().ok().flatten()
     }
 
     /// Returns the request for the record.
-    pub(super) fn record(&self) -> ReadRequest {
-        let ReadRequest { stream, key, .. } = self.request.clone();
-        let request = ReadRequest { stream, key, ..ReadRequest::new(ReadOperation::Record) };
-        request.with_some("connection_id", self.parameter("connection_id"))
+    pub(super) fn record(&self) -> GetRecord {
+        let GetFieldWindow { stream, key, connection, .. } = self.request.clone();
+        GetRecord { stream, key, connection, ..GetRecord::default() }
     }
 
     /// Returns the JSON text that a record has at the place, spelled as the server spelled it. If a

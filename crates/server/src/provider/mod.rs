@@ -1,12 +1,12 @@
 //! A resource server elsewhere, which answers requests about records over HTTP.
 //!
-//! Requests go to the one configured address, byte for byte as the ladder made them. A response is
-//! returned unchanged. `error_objects` maps everything that is not a success to an error object.
-//! A server that does not know the parameters which shorten a response is asked without these, and
-//! one that knows no windows of bytes is asked for its blobs (`blob_windows`). That is remembered
-//! while this process lives. A window that a server does not have is cut from the record
-//! (`value_windows`). The module writes no file. The key that seals handles is
-//! made from the token.
+//! Requests go to the one configured address, and are written as queries here and nowhere else. A
+//! response is returned unchanged. `error_objects` maps everything that is not a success to an
+//! error object. A server that does not know the parameters which shorten a response is asked
+//! without these, and one that knows no windows of bytes is asked for its blobs (`blob_windows`).
+//! That is remembered while this process lives. A window that a server does not have is cut from
+//! the record (`value_windows`). The module writes no file. The key that seals handles is made from
+//! the token.
 
 mod blob_redirect;
 mod blob_windows;
@@ -107,15 +107,12 @@ impl HttpRecordServer {
         })
     }
 
-    /// Sends a request, and sends it again without [`OPTIONAL_PARAMETERS`] if the server may have
-    /// refused these. Both together have the time of one call.
+    /// Sends a request, and sends it again without what shortens the response if the server may
+    /// have refused that. Both together have the time of one call.
     async fn send(&self, request: ReadRequest) -> Result<String, ErrorResponse> {
         let due = Instant::now() + self.bounds.total;
-        let mut reduced = request.clone();
-        reduced.parameters.retain(|(name, _)| !OPTIONAL_PARAMETERS.contains(&name.as_str()));
-        let endpoint = request.operation.id();
-        let is_reduced = reduced.parameters.len() < request.parameters.len();
-        if !is_reduced || lock(&self.without_optional).contains(endpoint) {
+        let (reduced, endpoint) = (request.without_previews(), request.id());
+        if reduced == request || lock(&self.without_optional).contains(endpoint) {
             return self.send_authorized(&reduced, due).await;
         }
         let first = match self.send_authorized(&request, due).await {
@@ -235,7 +232,9 @@ impl HttpRecordServer {
         if is_own {
             return own;
         }
-        let Ok(record) = self.send_authorized(&place.record(), due).await else { return own };
+        let Ok(record) = self.send_authorized(&place.record().into(), due).await else {
+            return own;
+        };
         // A text that has no window is bytes, which the interface does not show as text.
         let is_text = place.json_in(&record).is_some_and(value_windows::is_text);
         if is_text && own.as_ref().is_err_and(|refused| refused.code() == "field_not_text") {
@@ -251,7 +250,7 @@ impl HttpRecordServer {
         wanted: &ByteWindowRequest<'_>,
         due: Instant,
     ) -> Result<Option<String>, ErrorResponse> {
-        let record = self.send_authorized(&wanted.place.record(), due).await?;
+        let record = self.send_authorized(&wanted.place.record().into(), due).await?;
         let Some(blob) = wanted.blob_in(&record) else { return Ok(None) };
         let target = wanted.target(&blob);
         let (response, token) = self.exchange(&target, Some(wanted.range()), due).await?;

@@ -74,7 +74,7 @@ pub(super) fn window(
         "object": "field_window",
         "stream": place.request.stream,
         "record_id": place.request.key,
-        "connection_id": place.parameter("connection_id"),
+        "connection_id": place.connection(),
         "field": {
             "path": place.field(),
             "text_like": is_text,
@@ -110,14 +110,14 @@ fn requested_bounds(
     place: &FieldPlace<'_>,
     text: &str,
 ) -> Option<Result<(WindowBounds, Option<CharRange>), ErrorResponse>> {
-    let number = |name: &str| place.parameter(name)?.parse::<u64>().ok();
+    let request = place.request;
     let selector = TextSelector::new(
-        place.parameter("cursor"),
-        number("offset_chars"),
-        number("limit_chars"),
-        place.parameter("q"),
-        number("before_chars"),
-        number("after_chars"),
+        request.cursor.as_deref(),
+        request.offset_chars,
+        request.limit_chars,
+        request.q.as_deref(),
+        request.before_chars,
+        request.after_chars,
     );
     let total = pieces::count(text);
     match selector.ok()? {

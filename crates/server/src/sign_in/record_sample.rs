@@ -10,12 +10,10 @@ use maud::{Markup, PreEscaped, html};
 use serde_json::{Map, Value};
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::request::ReadOperation;
+use stile_domain::records::request::ListRecords;
 use stile_domain::records::visible_time::VisibleTime;
 use stile_domain::unseen::{shown_ends, shown_start};
 use stile_records::RecordService;
-use stile_records::operation_declaration::OperationCall;
-use stile_records::request_target::RequestTarget;
 use stile_store::cancellation::Cancellation;
 use stile_store::read_limit::ReadLimit;
 
@@ -29,7 +27,7 @@ const SHOWN: usize = 2;
 /// How many of the latest records are read where only those of a time are shown.
 const READ: usize = 40;
 /// The most characters of a value that are read.
-const PREVIEW: (&str, &str) = ("preview_chars", "200");
+const PREVIEW_CHARS: u64 = 200;
 
 /// Which records of a stream are shown.
 #[derive(Clone, Debug)]
@@ -51,18 +49,23 @@ pub fn sample(
     now: Instant,
     of: &SampleOf<'_>,
 ) -> Vec<Map<String, Value>> {
-    let mut names: Vec<&str> = of.fields.iter().map(String::as_str).collect();
-    let limit = if of.time.is_some() { READ } else { SHOWN }.to_string();
-    names.extend(of.time.map(|(field, _)| field).filter(|field| !names.contains(field)));
-    let names = names.join(",");
-    let mut parameters = vec![("fields", names.as_str()), ("limit", limit.as_str()), PREVIEW];
-    parameters.extend(of.connection.map(|name| ("connection_id", name)));
-    let target = RequestTarget::new(of.stream, "", &parameters);
-    let call = OperationCall::from_read_operation(ReadOperation::Records, target);
+    let mut fields = of.fields.to_vec();
+    fields.extend(of.time.map(|(field, _)| field.to_owned()));
+    if fields.is_empty() {
+        return Vec::new();
+    }
+    let request = ListRecords {
+        stream: of.stream.to_owned(),
+        limit: Some(if of.time.is_some() { READ } else { SHOWN } as u64),
+        fields,
+        preview_chars: Some(PREVIEW_CHARS),
+        connection: of.connection.map(str::to_owned).into(),
+        ..ListRecords::default()
+    };
     let limit = ReadLimit::new(MAX_READ, Cancellation::default());
     let service = service.clone().within(limit);
     let mut text = String::new();
-    if service.answer_unjournalled(owner, now, &call, &mut text).is_err() {
+    if service.answer_unjournalled(owner, now, &request.into(), &mut text).is_err() {
         return Vec::new();
     }
     let answer: Value = serde_json::from_str(&text).unwrap_or_default();

@@ -54,6 +54,73 @@ fn only_real_modules_and_items_resolve() {
     }
 }
 
+/// A room of a drawing, and the call that leads from it to the next room.
+type DrawnRoom<'p> = (&'p str, Option<&'p str>);
+
+/// Returns the rooms of the drawing that begins with `head`, from top to bottom.
+fn drawn_rooms<'p>(page: &'p str, head: &str) -> Vec<DrawnRoom<'p>> {
+    let (_, drawing) = page.split_once(&format!("```text\n  {head}\n")).unwrap();
+    let lines = drawing.split("```").next().unwrap().lines().map(str::trim);
+    let mut rooms: Vec<DrawnRoom<'p>> = Vec::new();
+    for line in lines.filter(|line| !line.is_empty() && *line != "▼") {
+        match line.strip_prefix("│ ") {
+            Some(call) => rooms.last_mut().unwrap().1 = Some(call),
+            None => rooms.push((line.split(' ').next().unwrap(), None)),
+        }
+    }
+    rooms
+}
+
+/// Returns why an arrow of a drawing is not in the code; `None` if the file of its first room calls
+/// what the file of its second room declares.
+fn missing_arrow(files: &[SourceFile], from: &str, call: &str, to: &str) -> Option<String> {
+    let name = call.rsplit("::").next().unwrap();
+    let of = |room: &str| {
+        let tail = format!("::{room}");
+        let is_room = |file: &&SourceFile| {
+            file.module().is_some_and(|own| own == room || own.ends_with(&tail))
+        };
+        files.iter().filter(is_room).map(SourceFile::without_tests).collect::<Vec<_>>()
+    };
+    let (caller, callee) = (of(from), of(to));
+    let calls = [".", "::", " "].map(|before| format!("{before}{name}("));
+    let calls = calls.into_iter().chain([format!(".{name})(")]).collect::<Vec<_>>();
+    let declares = [format!("fn {name}("), format!("fn {name}<"), format!("pub {name}:")];
+    let has = |texts: &[&str], all: &[String]| {
+        texts.iter().any(|text| all.iter().any(|one| text.contains(one.as_str())))
+    };
+    let caller: Vec<String> =
+        caller.iter().map(|text| text.replace(&format!("fn {name}("), "")).collect();
+    let caller: Vec<&str> = caller.iter().map(String::as_str).collect();
+    let fault = match (caller.len(), callee.len()) {
+        (1, 1) if !has(&caller, &calls) => format!("{from} does not call {call}"),
+        (1, 1) if !has(&callee, &declares) => format!("{to} does not declare {call}"),
+        (1, 1) => return None,
+        _ => format!("{from} or {to} is not one module"),
+    };
+    Some(fault)
+}
+
+#[test]
+fn each_arrow_of_the_walk_of_a_list_is_a_call() {
+    let (page, files) = (page("ARCHITECTURE.md"), rust_files());
+    let rooms = drawn_rooms(&page, "GET /v1/streams/{stream}/records");
+    let names: BTreeSet<&str> = rooms.iter().map(|(room, _)| *room).collect();
+    assert!(names.len() == rooms.len() && rooms.len() > 3, "a room is drawn twice: {rooms:?}");
+    let arrows = rooms.iter().zip(&rooms[1..]);
+    let missing: Vec<String> = arrows
+        .filter_map(|((from, call), (to, _))| missing_arrow(&files, from, call.unwrap(), to))
+        .collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md draws what is not in the code: {missing:#?}");
+    for (from, call, to) in [
+        ("records::service", "OperationCall::handler", "operations::list_records"),
+        ("operations::list_records", "RecordsView::draw", "store::records::view"),
+        ("operations::list_records", "RecordsView::list", "store::records::cellar"),
+    ] {
+        assert!(missing_arrow(&files, from, call, to).is_some(), "{from} {call} {to}");
+    }
+}
+
 #[test]
 fn every_crate_has_a_paragraph_with_its_invariant() {
     let page = page("ARCHITECTURE.md");

@@ -41,7 +41,7 @@ impl RecordServer for Panics {
         _: &'a Principal,
         request: ReadRequest,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
-        if request.parameters.iter().any(|(_, value)| value == "at once") {
+        if request.pairs().iter().any(|(_, value)| value == "at once") {
             panic!("{CANARY}");
         }
         Box::pin(async { panic!("{CANARY}") })

@@ -232,7 +232,7 @@ fn the_adapter_sends_exactly_these_requests() {
         |line: &str| assert!(heads.iter().any(|head| head.starts_with(line)), "{line}: {heads:#?}");
     sent("GET /pre/fix/v1/streams/messages/records/%2E%2E?connection_id=mail HTTP/1.1\r\n");
     sent(
-        "GET /pre/fix/v1/streams/messages/records/%2E%2E/field-window?field=body&connection_id=mail&offset_chars=0&limit_chars=4096 HTTP/1.1\r\n",
+        "GET /pre/fix/v1/streams/messages/records/%2E%2E/field-window?field=body&offset_chars=0&limit_chars=4096&connection_id=mail HTTP/1.1\r\n",
     );
     sent(
         "GET /pre/fix/v1/streams/messages/records/https:%2F%2Fa.example%2Fx%3Fy%3D1%23z?connection_id=mail HTTP/1.1\r\n",

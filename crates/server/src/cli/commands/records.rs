@@ -4,9 +4,8 @@ mod removal;
 
 use std::io::{self, Write};
 
-use stile_domain::records::request::ReadOperation;
-use stile_records::operation_declaration::OperationCall;
-use stile_records::request_target::RequestTarget;
+use stile_domain::records::request::parameters::Parameters;
+use stile_domain::records::request::{GetRecord, PathNames, ReadOperation as _};
 use stile_records::response_sink::ResponseSink;
 
 use crate::cli::compose::owner;
@@ -28,10 +27,11 @@ pub(super) fn run(invocation: Invocation<'_>) -> Result<(), Failure> {
     });
     let argument = |name| flags::text(matches, name).unwrap_or_default().to_owned();
     let (stream, key) = (argument("stream"), argument("key"));
-    let target = RequestTarget { stream, key, pairs: pairs.collect(), ..RequestTarget::default() };
-    let call = OperationCall::from_read_operation(ReadOperation::Record, target);
+    let parameters = Parameters::parse(GetRecord::PARAMETERS, &pairs.collect::<Vec<_>>())?;
+    let names = PathNames { stream: &stream, key: &key };
+    let request = GetRecord::from_parameters(names, &parameters).into();
     let mut sink = OutputSink { output, error: None };
-    owner.services.answer(&owner.caller, owner.now, &call, &mut sink)?;
+    owner.services.answer_unjournalled(&owner.caller, owner.now, &request, &mut sink)?;
     sink.write("\n");
     sink.error.map_or(Ok(()), |error| Err(error.into()))
 }

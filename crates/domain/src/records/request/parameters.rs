@@ -4,8 +4,8 @@
 //! twice or that is out of range is refused, never ignored: a client that misspells a filter must
 //! not receive records that it meant to exclude.
 
-use stile_domain::records::declaration::RangeOperator;
-use stile_domain::records::problem::Problem;
+use super::super::declaration::RangeOperator;
+use super::super::problem::Problem;
 
 /// One query parameter of an operation.
 #[derive(Clone, Copy, Debug)]
@@ -117,9 +117,35 @@ pub struct FilterParameter {
     /// What the field is compared with.
     pub comparison: FilterComparison,
     /// Of which alternative the condition is; `None` if it must hold in any case.
-    pub alternative: Option<u8>,
-    /// The parameter's name with its brackets, for an error.
-    pub param: String,
+    pub alternative: Option<usize>,
+}
+
+impl FilterParameter {
+    /// Returns the parameter's name with its brackets, such as `filter[sent_at][gte]`.
+    pub fn param(&self) -> String {
+        let (base, field) = (self.base(), &self.field);
+        match self.comparison.operator() {
+            None => format!("{base}[{field}]"),
+            Some(operator) => format!("{base}[{field}][{operator}]"),
+        }
+    }
+
+    /// Returns the name before the brackets of the field: `filter`, or `or[1]`.
+    fn base(&self) -> String {
+        match self.alternative {
+            None => "filter".to_owned(),
+            Some(number) => format!("or[{number}]"),
+        }
+    }
+
+    /// Returns the values of the parameter, which is repeated for several.
+    pub(super) fn values(&self) -> Vec<String> {
+        match &self.comparison {
+            FilterComparison::Is(value) | FilterComparison::Range(_, value) => vec![value.clone()],
+            FilterComparison::In(values) => values.clone(),
+            FilterComparison::Exists(wanted) => vec![wanted.to_string()],
+        }
+    }
 }
 
 impl FilterComparison {
@@ -160,7 +186,7 @@ pub struct Parameters {
 /// The greatest number of conditions of a request, and of relation limits.
 const MAX_CONDITIONS: usize = 50;
 /// The greatest number of lists of conditions of which one is enough.
-const MAX_ALTERNATIVES: u8 = 16;
+const MAX_ALTERNATIVES: usize = 16;
 /// The greatest number of names in a list.
 const MAX_NAMES: usize = 1000;
 
@@ -178,43 +204,33 @@ impl Parameters {
             let name = parameter.name;
             let brackets = key.strip_prefix(name).unwrap_or_default();
             match (parameter.kind, brackets) {
-                (ParameterType::Conditions, _) => this.add_condition(name, (key, None), value)?,
+                (ParameterType::Conditions, _) => {
+                    this.add_condition(condition(name, (key, None), value)?)?;
+                }
                 (ParameterType::Alternatives, brackets) => {
-                    let number = alternative(brackets).ok_or_else(|| {
-                        let message = format!(
-                            "`{name}` is written `{name}[0][field]=value` and `{name}[1][field]=value`, \
-                             with numbers below {MAX_ALTERNATIVES}; the rest is as in `filter`"
-                        );
-                        Problem::invalid(name, message)
-                    })?;
+                    let number = alternative(brackets).ok_or_else(|| wrong_alternative(name))?;
                     let base = format!("{name}[{number}]");
-                    this.add_condition(&base, (key, Some(number)), value)?;
+                    this.add_condition(condition(&base, (key, Some(number)), value)?)?;
                 }
-                (ParameterType::RelationLimits, _) => this.add_relation_limit(name, key, value)?,
-                (ParameterType::Names, "") => {
-                    this.add_names(name, value.split(','), MAX_NAMES)?;
+                (ParameterType::RelationLimits, _) => {
+                    let relation = bracketed(name, key).ok_or_else(|| wrong_limit(name))?;
+                    let digits = (1..=9).contains(&value.len())
+                        && value.bytes().all(|byte| byte.is_ascii_digit());
+                    let limit = value.parse().ok().filter(|_| digits).unwrap_or(0);
+                    this.add_relation_limit(name, relation, limit)?;
                 }
-                (ParameterType::Names, "[]") => {
-                    this.add_names(name, std::iter::once(value.as_str()), MAX_NAMES)?;
+                (ParameterType::Names, "") => this.add_names(parameter, value.split(','))?,
+                (ParameterType::Names, "[]") | (ParameterType::RepeatedName { .. }, "") => {
+                    this.add_names(parameter, std::iter::once(value.as_str()))?;
                 }
-                (ParameterType::RepeatedName { max }, "") => {
-                    this.add_names(name, std::iter::once(value.as_str()), max)?;
+                (ParameterType::Text { .. } | ParameterType::OneOf(_), "") => {
+                    this.add_text(parameter, value)?;
                 }
-                (ParameterType::Text { max_bytes }, "") => {
-                    if value.len() > max_bytes {
-                        let message = format!("`{name}` has at most {max_bytes} bytes");
-                        return Problem::refuse(name, message);
-                    }
-                    this.add_text(name, value)?;
+                (ParameterType::Integer { .. }, "") => {
+                    let digits = (1..=19).contains(&value.len())
+                        && value.bytes().all(|byte| byte.is_ascii_digit());
+                    this.add_number(parameter, value.parse().ok().filter(|_| digits))?;
                 }
-                (ParameterType::OneOf(words), "") => {
-                    if !words.contains(&value.as_str()) {
-                        let message = format!("`{name}` must be one of {}", words.join(", "));
-                        return Problem::refuse(name, message);
-                    }
-                    this.add_text(name, value)?;
-                }
-                (ParameterType::Integer { .. }, "") => this.add_number(parameter, value)?,
                 _ => return Err(unknown(key, declared)),
             }
         }
@@ -241,22 +257,6 @@ impl Parameters {
         &self.conditions
     }
 
-    /// Returns each condition as a text, to bind a cursor to.
-    pub fn condition_texts(&self) -> Vec<String> {
-        let text = |FilterParameter { field, comparison, alternative, .. }: &FilterParameter| {
-            let value = match comparison {
-                FilterComparison::Is(value) | FilterComparison::Range(_, value) => value.clone(),
-                FilterComparison::In(values) => format!("{values:?}"),
-                FilterComparison::Exists(wanted) => wanted.to_string(),
-            };
-            match alternative {
-                None => format!("{:?}", (field, comparison.operator(), value)),
-                Some(number) => format!("{:?}", (number, field, comparison.operator(), value)),
-            }
-        };
-        self.conditions.iter().map(text).collect()
-    }
-
     /// Returns the limits of relations.
     pub fn relation_limits(&self) -> &[(String, u64)] {
         &self.relation_limits
@@ -269,21 +269,35 @@ impl Parameters {
         Ok(())
     }
 
-    fn add_text(&mut self, name: &'static str, value: &str) -> Result<(), Problem> {
+    /// Adds a text or a word.
+    pub(super) fn add_text(&mut self, parameter: &Parameter, value: &str) -> Result<(), Problem> {
+        let name = parameter.name;
+        match parameter.kind {
+            ParameterType::Text { max_bytes } if value.len() > max_bytes => {
+                return Problem::refuse(name, format!("`{name}` has at most {max_bytes} bytes"));
+            }
+            ParameterType::OneOf(words) if !words.contains(&value) => {
+                let message = format!("`{name}` must be one of {}", words.join(", "));
+                return Problem::refuse(name, message);
+            }
+            _ => {}
+        }
         self.check_sent_once(name)?;
         self.texts.push((name, value.to_owned()));
         Ok(())
     }
 
-    fn add_number(&mut self, parameter: &Parameter, value: &str) -> Result<(), Problem> {
+    /// Adds a number; `None` stands for what is not a number.
+    pub(super) fn add_number(
+        &mut self,
+        parameter: &Parameter,
+        number: Option<u64>,
+    ) -> Result<(), Problem> {
         let ParameterType::Integer { min, max, above_max, error } = parameter.kind else {
             return Ok(());
         };
         let name = parameter.name;
-        let digits = !value.is_empty()
-            && value.len() <= 19
-            && value.bytes().all(|byte| byte.is_ascii_digit());
-        let number = value.parse::<u64>().ok().filter(|number| digits && *number >= min);
+        let number = number.filter(|number| *number >= min);
         let number = number.filter(|number| above_max == AboveMax::Clamped || *number <= max);
         let Some(requested) = number else {
             let message = format!("`{name}` must be a whole number from {min} to {max}");
@@ -300,119 +314,153 @@ impl Parameters {
         Ok(())
     }
 
-    fn add_names<'v>(
+    /// Adds names to a list, each once.
+    pub(super) fn add_names<'v>(
         &mut self,
-        name: &'static str,
-        values: impl Iterator<Item = &'v str>,
-        max: usize,
+        parameter: &Parameter,
+        values: impl IntoIterator<Item = &'v str>,
     ) -> Result<(), Problem> {
-        if !self.names.iter().any(|(own, _)| *own == name) {
-            self.names.push((name, Vec::new()));
-        }
-        let Some((_, names)) = self.names.iter_mut().find(|(own, _)| *own == name) else {
-            return Ok(());
+        let name = parameter.name;
+        let (max, commas) = match parameter.kind {
+            ParameterType::RepeatedName { max } => (max, ""),
+            _ => (MAX_NAMES, "separated by commas or "),
         };
         for part in values {
-            let is_known = names.iter().any(|known| known == part);
-            if part.is_empty() || names.len() >= max && !is_known {
-                let commas = if max == MAX_NAMES { "separated by commas or " } else { "" };
+            let at = self.names.iter().position(|(own, _)| *own == name);
+            let known = at.and_then(|at| self.names.get_mut(at));
+            let is_known =
+                known.as_ref().is_some_and(|(_, names)| names.iter().any(|it| it == part));
+            let count = known.as_ref().map_or(0, |(_, names)| names.len());
+            if part.is_empty() || count >= max && !is_known {
                 let message = format!("`{name}` takes 1 to {max} names, {commas}repeated");
                 return Problem::refuse(name, message);
             }
-            if !is_known {
-                names.push(part.to_owned());
+            match known {
+                None => self.names.push((name, vec![part.to_owned()])),
+                Some((_, names)) if !is_known => names.push(part.to_owned()),
+                Some(_) => {}
             }
         }
         Ok(())
     }
 
-    fn add_relation_limit(
+    /// Adds the limit of a relation.
+    pub(super) fn add_relation_limit(
         &mut self,
         name: &'static str,
-        key: &str,
-        value: &str,
+        relation: &str,
+        limit: u64,
     ) -> Result<(), Problem> {
-        let wrong = || {
-            Problem::invalid(
-                name,
-                format!("`{name}` is written `{name}[relation]=3`, a whole number from 1 on"),
-            )
-        };
-        let relation =
-            bracketed(name, key).filter(|relation| !relation.is_empty()).ok_or_else(wrong)?;
-        let digits =
-            (1..=9).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_digit());
-        let limit = value.parse().ok().filter(|limit| digits && *limit > 0).ok_or_else(wrong)?;
-        if self.relation_limits.len() >= MAX_CONDITIONS {
-            return Err(wrong());
+        if relation.is_empty() || limit == 0 || self.relation_limits.len() >= MAX_CONDITIONS {
+            return Err(wrong_limit(name));
         }
         if self.relation_limits.iter().any(|(known, _)| known == relation) {
-            return Problem::refuse(name, format!("`{key}` was sent twice; send it once"));
+            let message = format!("`{name}[{relation}]` was sent twice; send it once");
+            return Problem::refuse(name, message);
         }
         self.relation_limits.push((relation.to_owned(), limit));
         Ok(())
     }
 
-    fn add_condition(
-        &mut self,
-        name: &str,
-        (key, alternative): (&str, Option<u8>),
-        value: &str,
-    ) -> Result<(), Problem> {
-        let wrong = || {
-            let message = format!(
-                "`{name}` is written `{name}[field]=value` or `{name}[field][gte]=value`, with gte, gt, lte, lt, in (repeated) or exists (true or false)"
-            );
-            Problem::invalid(name, message)
-        };
-        let inside = bracketed(name, key).ok_or_else(wrong)?;
-        let with = |operator: &str| inside.strip_suffix(operator)?.strip_suffix("][");
-        let ranged = RangeOperator::ALL
-            .into_iter()
-            .find_map(|operator| Some((with(operator.name())?, operator)));
-        let (field, comparison) = match (ranged, with("in"), with("exists")) {
-            (Some((field, operator)), ..) => {
-                (field, FilterComparison::Range(operator, value.to_owned()))
-            }
-            (_, Some(field), _) => (field, FilterComparison::In(vec![value.to_owned()])),
-            (_, _, Some(field)) => {
-                (field, FilterComparison::Exists(value.parse().map_err(|_| wrong())?))
-            }
-            _ => (inside, FilterComparison::Is(value.to_owned())),
-        };
-        if field.is_empty() || self.conditions.len() >= MAX_CONDITIONS {
-            return Err(wrong());
+    /// Adds a condition, or the values of one that accepts several.
+    pub(super) fn add_condition(&mut self, added: FilterParameter) -> Result<(), Problem> {
+        if added.alternative.is_some_and(|number| number >= MAX_ALTERNATIVES) {
+            return Err(wrong_alternative("or"));
+        }
+        if added.field.is_empty() || self.conditions.len() >= MAX_CONDITIONS {
+            return Err(wrong_condition(&added.base()));
         }
         let is_same = |own: &&mut FilterParameter| {
-            own.field == field
-                && own.alternative == alternative
-                && own.comparison.operator() == comparison.operator()
+            own.field == added.field
+                && own.alternative == added.alternative
+                && own.comparison.operator() == added.comparison.operator()
         };
-        match self.conditions.iter_mut().find(is_same).map(|own| &mut own.comparison) {
-            None => {}
-            Some(FilterComparison::In(known)) => {
-                if known.len() >= MAX_CONDITIONS {
-                    return Err(wrong());
-                }
-                known.push(value.to_owned());
-                return Ok(());
+        match (self.conditions.iter_mut().find(is_same), &added.comparison) {
+            (None, _) => {
+                self.conditions.push(added);
+                Ok(())
             }
-            Some(_) => {
-                return Problem::refuse(name, format!("`{key}` was sent twice; send it once"));
+            (
+                Some(FilterParameter { comparison: FilterComparison::In(known), .. }),
+                FilterComparison::In(more),
+            ) => {
+                if known.len() + more.len() > MAX_CONDITIONS {
+                    return Err(wrong_condition(&added.base()));
+                }
+                known.extend(more.iter().cloned());
+                Ok(())
+            }
+            (Some(_), _) => {
+                let message = format!("`{}` was sent twice; send it once", added.param());
+                Problem::refuse(&added.base(), message)
             }
         }
-        self.conditions.push(FilterParameter {
-            field: field.to_owned(),
-            comparison,
-            alternative,
-            param: key.to_owned(),
-        });
-        Ok(())
     }
 }
 
+/// Returns each condition as a text, to bind a cursor to.
+pub fn condition_texts(conditions: &[FilterParameter]) -> Vec<String> {
+    let text = |FilterParameter { field, comparison, alternative }: &FilterParameter| {
+        let value = match comparison {
+            FilterComparison::Is(value) | FilterComparison::Range(_, value) => value.clone(),
+            FilterComparison::In(values) => format!("{values:?}"),
+            FilterComparison::Exists(wanted) => wanted.to_string(),
+        };
+        match alternative {
+            None => format!("{:?}", (field, comparison.operator(), value)),
+            Some(number) => format!("{:?}", (number, field, comparison.operator(), value)),
+        }
+    };
+    conditions.iter().map(text).collect()
+}
+
+/// Takes a condition from a parameter whose name begins with `base`.
+fn condition(
+    base: &str,
+    (key, alternative): (&str, Option<usize>),
+    value: &str,
+) -> Result<FilterParameter, Problem> {
+    let inside = bracketed(base, key).ok_or_else(|| wrong_condition(base))?;
+    let with = |operator: &str| inside.strip_suffix(operator)?.strip_suffix("][");
+    let ranged = RangeOperator::ALL
+        .into_iter()
+        .find_map(|operator| Some((with(operator.name())?, operator)));
+    let (field, comparison) = match (ranged, with("in"), with("exists")) {
+        (Some((field, operator)), ..) => {
+            (field, FilterComparison::Range(operator, value.to_owned()))
+        }
+        (_, Some(field), _) => (field, FilterComparison::In(vec![value.to_owned()])),
+        (_, _, Some(field)) => {
+            let wanted = value.parse().map_err(|_| wrong_condition(base))?;
+            (field, FilterComparison::Exists(wanted))
+        }
+        _ => (inside, FilterComparison::Is(value.to_owned())),
+    };
+    Ok(FilterParameter { field: field.to_owned(), comparison, alternative })
+}
+
+fn wrong_condition(base: &str) -> Problem {
+    let message = format!(
+        "`{base}` is written `{base}[field]=value` or `{base}[field][gte]=value`, with gte, gt, lte, lt, in (repeated) or exists (true or false)"
+    );
+    Problem::invalid(base, message)
+}
+
+fn wrong_alternative(name: &str) -> Problem {
+    let message = format!(
+        "`{name}` is written `{name}[0][field]=value` and `{name}[1][field]=value`, \
+         with numbers below {MAX_ALTERNATIVES}; the rest is as in `filter`"
+    );
+    Problem::invalid(name, message)
+}
+
+fn wrong_limit(name: &str) -> Problem {
+    let message = format!("`{name}` is written `{name}[relation]=3`, a whole number from 1 on");
+    Problem::invalid(name, message)
+}
+
 /// Returns the number in the first brackets, such as 1 of `[1][field]`.
-fn alternative(brackets: &str) -> Option<u8> {
+fn alternative(brackets: &str) -> Option<usize> {
     let (number, rest) = brackets.strip_prefix('[')?.split_once(']')?;
     let is_plain = (1..=2).contains(&number.len()) && number.bytes().all(|it| it.is_ascii_digit());
     let is_plain = is_plain && (number == "0" || !number.starts_with('0'));
