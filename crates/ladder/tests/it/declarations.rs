@@ -324,7 +324,7 @@ fn changes_outside_the_fields_invalidate_cursors_of_parts_only() {
     let compact = of_stream(&json!({ "name": "notes", "field_capabilities": compact }).to_string());
     let asked = AtomicUsize::new(0);
     let client = client(move |ask| {
-        if !ask.parameter("detail").is_some() {
+        if ask.parameter("detail").is_none() {
             return compact.clone();
         }
         let at = asked.fetch_add(1, Ordering::Relaxed);
@@ -395,7 +395,7 @@ fn members_beside_a_declaration_do_not_stop_its_parts() {
             .to_string();
     let sent = full.clone();
     let client = client(move |ask| {
-        if !ask.parameter("detail").is_some() {
+        if ask.parameter("detail").is_none() {
             return of_stream(&json!({ "name": "notes", "field_capabilities": {} }).to_string());
         }
         let at = asked.fetch_add(1, Ordering::Relaxed);

@@ -68,7 +68,6 @@ fn answer_typed(
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "the seed repeats a run that failed")]
 fn a_typed_request_has_the_answer_of_its_query() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
