@@ -49,8 +49,8 @@ impl<'r> NamedParts<'r> {
     /// Returns the fields that a request selects, by name or by view; `None` for all.
     ///
     /// # Errors
-    /// [`Problem::InvalidRequest`] if the request sends both, if no source declares the view, or if the
-    /// sources declare it differently; as [`field_selection::requested`].
+    /// [`Problem::InvalidRequest`] if the request sends both, if no source declares the view, or if
+    /// the sources declare it differently; as [`field_selection::requested`].
     pub(crate) fn selected_fields(
         &self,
         context: ReadContext<'_>,

@@ -205,7 +205,7 @@ fn room_within(share: u64, Addition { added, charged }: Addition, history: &Hist
 /// A version that an undo replaces or removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoCopy {
-    /// The version.
+    /// The hash of the version.
     pub version: ContentHash,
     /// The bytes that the version needs; 0 if it is in the history and stays there in any case.
     pub bytes: u64,

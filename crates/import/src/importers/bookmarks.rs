@@ -59,7 +59,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     derived_fields: &[],
     because: &[
         "it has bookmarks, a record for each: `id` is the digest of the folder and the address",
-        "`added` orders the records and is what a grant's --since looks at",
+        "`added` orders the records and is the time by which a grant counts",
         "`title`, `folder` and `note` can be searched",
     ],
 };

@@ -66,7 +66,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     because: &[
         "it is the history of a browser, a record for each visit: `id` is the digest of its address \
          and time",
-        "`at` orders the records and is what a grant's --since looks at",
+        "`at` orders the records and is the time by which a grant counts",
         "`title` and `host` can be searched; `how` says how the page was reached, such as `link`, \
          `typed` or `bookmark`",
     ],

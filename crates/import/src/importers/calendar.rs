@@ -71,7 +71,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         "it is a calendar, a record for each event, task and journal entry: `id` is its UID, with \
          the time of an exception of a series behind it",
         "`date` is the day on which an entry begins where it takes place; it orders the records and \
-         is what a grant's --since looks at",
+         is the time by which a grant counts",
         "`start` and `end` are the times of entries that are not whole days; `rule` says how an \
          entry repeats, `not_on` when it does not and `also_on` when it does besides",
         "`summary`, `description` and `location` can be searched",

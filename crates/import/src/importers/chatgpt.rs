@@ -98,7 +98,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     derived_fields: &[],
     because: &[
         "it is an export of conversations, a record for each message: `id` is the key",
-        "`created_at` orders the records and is what a grant's --since looks at",
+        "`created_at` orders the records and is the time by which a grant counts",
         "`conversation_title`, `text` and `attachment_text` can be searched",
         "`parent_id` is the message before; \
          `on_current_branch` is false for what was edited away or regenerated",

@@ -51,7 +51,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     because: &[
         "it is a file of contacts, a record for each card: `id` is its UID, or the digest of its \
          name",
-        "`updated` orders the records and is what a grant's --since looks at; cards that do not say \
+        "`updated` orders the records and is the time by which a grant counts; cards that do not say \
          it are outside of such a grant",
         "`name`, `organization`, `title` and `note` can be searched",
     ],

@@ -53,7 +53,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     because: &[
         "it is what Google keeps of your activity, a record for each: `id` is the digest of its \
          product, title, address and time",
-        "`at` orders the records and is what a grant's --since looks at",
+        "`at` orders the records and is the time by which a grant counts",
         "`title`, `by` (such as the channel of a video) and `description` can be searched",
     ],
 };

@@ -53,7 +53,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
          digest of all that it says",
         "`value` can be added up and averaged, by `kind` and by time; filter by one `kind`, since \
          each has its `unit`",
-        "`started` orders the records and is what a grant's --since looks at",
+        "`started` orders the records and is the time by which a grant counts",
     ],
 };
 

@@ -81,7 +81,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     because: &[
         "it has notes of Google Keep, a record for each: `id` is the digest of the time when a note \
          was made or, where it has none, of the name of its file",
-        "`created` orders the records and is what a grant's --since looks at",
+        "`created` orders the records and is the time by which a grant counts",
         "`title` and `text` can be searched; a list is text with `[ ]` or `[x]` before each item, \
          and of attached files the names are kept",
     ],

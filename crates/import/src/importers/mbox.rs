@@ -64,7 +64,7 @@ pub(super) static DECLARATION: PresetDeclaration = PresetDeclaration {
     derived_fields: &["thread", "thread_ref"],
     because: &[
         "it is mail: `message_id` is the key",
-        "`date` orders the records and is what a grant's --since looks at; \
+        "`date` orders the records and is the time by which a grant counts; \
          a message without a date has none",
         "`from`, `to`, `cc`, `subject`, `labels`, `body`, `attachment_text` can be searched",
         "`thread` is the message that began the conversation; `attachments` refers to blobs",

@@ -59,7 +59,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     derived_fields: &[],
     because: &[
         "it has pages of Notion, a record for each: `id` is the identifier in the name of its file",
-        "`created` orders the records and is what a grant's --since looks at: only a page of a \
+        "`created` orders the records and is the time by which a grant counts: only a page of a \
          database that shows when it was created has it, and its clock is taken for UTC",
         "`title`, `path` (the pages that it is in), `database` and `text` can be searched",
     ],

@@ -52,7 +52,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     because: &[
         "it is an outline, a record for each line: `id` is the digest of the line and of what it \
          is below",
-        "`created` orders the records and is what a grant's --since looks at; lines that do not \
+        "`created` orders the records and is the time by which a grant counts; lines that do not \
          say it are outside of such a grant",
         "`text`, `below` and `note` can be searched",
     ],

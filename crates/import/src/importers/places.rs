@@ -63,7 +63,7 @@ pub(super) static DECLARATION: PresetDeclaration = PresetDeclaration {
     because: &[
         "it has places and tracks, a record for each: `id` is the digest of its kind, name, first \
          time and first point",
-        "`started` orders the records and is what a grant's --since looks at; places without a time \
+        "`started` orders the records and is the time by which a grant counts; places without a time \
          are outside of such a grant",
         "`distance_m` can be added up; `path` has at most 2,000 points of a track, as \
          [time, latitude, longitude, metres above the sea]",

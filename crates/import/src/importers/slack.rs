@@ -83,7 +83,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     derived_fields: &[],
     because: &[
         "it is a Slack export: `id` is the key, the channel and the time stamp of a message",
-        "`at` orders the records and is what a grant's --since looks at",
+        "`at` orders the records and is the time by which a grant counts",
         "`user_name`, `text` and `attachment_text` can be searched",
         "`thread_id` is the message that began the thread; \
          `attachments` refers to blobs, where the export has the files",

@@ -80,7 +80,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
          own number of the transaction, with its day and its amount",
         "`amount` can be added up, by `name`, by `type` and by month of `date`; what you pay is \
          negative",
-        "`date` orders the records and is what a grant's --since looks at",
+        "`date` orders the records and is the time by which a grant counts",
         "`name` and `memo` can be searched",
     ],
 };

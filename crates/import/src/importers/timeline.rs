@@ -79,7 +79,7 @@ static POINTS_DECLARATION: PresetDeclaration = PresetDeclaration {
     because: &[
         "it has the places of devices, a record for each point: `id` is the digest of its device, \
          time and place",
-        "`at` orders the records and is what a grant's --since looks at",
+        "`at` orders the records and is the time by which a grant counts",
     ],
 };
 

@@ -67,7 +67,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     because: &[
         "it is a chat of WhatsApp, a record for each message: `id` is a digest of it and its time, \
          since the export names none",
-        "`at` orders the records and is what a grant's --since looks at; the export names no zone, \
+        "`at` orders the records and is the time by which a grant counts; the export names no zone, \
          so the clock of the phone is taken for UTC",
         "`text` can be searched; `is_notice` marks what the program says itself, and \
          `media_omitted` a picture or recording that the export was made without",

@@ -264,8 +264,8 @@ fn undone_before(
     Ok(undone)
 }
 
-/// Returns where files and folders are that were moved after the first of `changes`, which are to be
-/// taken back.
+/// Returns where files and folders are that were moved after the first of `changes`, which are to
+/// be taken back.
 fn places(owner: &OwnerFiles, changes: &[PastChange]) -> Result<Places, HistoryError> {
     let Some(first) = changes.iter().find(|change| change.kind.is_creation()) else {
         return Ok(Places::default());

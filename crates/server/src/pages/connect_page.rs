@@ -18,9 +18,9 @@ use stile_store::state::{StateError, TokenKind, TokenRecord};
 
 use super::access_rows::{grants, is_own, rights_in_words};
 use super::access_view::KEPT_FIELD;
-use super::consent_page::{DURATIONS, SHOW};
+use super::consent_page::DURATIONS;
 use super::frame::{
-    ACCESS_PATH, CONNECT_PATH, GRANT_PATH, MAKE_IMPORT_TOKEN_PATH, MAKE_TOKEN_PATH,
+    ACCESS_PATH, CONNECT_PATH, GRANT_PATH, MAKE_IMPORT_TOKEN_PATH, MAKE_TOKEN_PATH, SHOW,
 };
 use super::room::Room;
 use super::signed_in::{self, Outcome, PageError, Visit};

@@ -12,7 +12,7 @@ use stile_domain::sign_in::redirect_uri::{RedirectKind, RedirectUri};
 use stile_domain::unseen::{shown, shown_ends, shown_start};
 
 use super::access_form::AccessForm;
-use super::frame::PageFrame;
+use super::frame::{PageFrame, SHOW};
 use super::record_form::RecordForm;
 use crate::auth::scope_doubts::doubts;
 
@@ -32,9 +32,6 @@ pub(super) const RECORD_BYTES: usize = 28_000;
 
 /// The most characters of what may be a mistake.
 pub(super) const MAX_DOUBT: usize = 300;
-
-/// The decision that only shows what the choices open.
-pub const SHOW: &str = "show";
 
 /// What the page shows.
 pub struct ConsentView<'a> {

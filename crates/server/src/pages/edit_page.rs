@@ -15,8 +15,8 @@ use stile_store::records::GrantStatus;
 use stile_store::state::AuthorizationRecord;
 
 use super::access_page::{find, leave};
-use super::consent_page::{RECORD_BYTES, SHOW};
-use super::frame::{ACCESS_PATH, EDIT_PATH};
+use super::consent_page::RECORD_BYTES;
+use super::frame::{ACCESS_PATH, EDIT_PATH, SHOW};
 use super::shown_text::shown_name;
 use super::signed_in::{self, Outcome, PageError, Visit};
 use crate::sign_in::access_choices::{AccessChoices, names_a_folder};

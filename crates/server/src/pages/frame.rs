@@ -26,6 +26,8 @@ pub const PAGE_SCRIPT_PATH: &str = "/pages/page.js";
 const PAGE_SCRIPT: &str = include_str!("page.js");
 /// The picture of the program, which the header shows.
 pub(super) const MARK: &str = include_str!("../mcp/icon.svg");
+/// The decision that only shows what the choices open.
+pub const SHOW: &str = "show";
 /// The path that leads a signed-in person to the first page, and a visitor to the sign-in.
 pub const OWNER_PATH: &str = "/owner";
 /// The path of the page that shows who may do what.

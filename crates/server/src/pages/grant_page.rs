@@ -13,8 +13,7 @@ use stile_domain::unseen::shown_ends;
 use stile_records::administration::DeclaredStream;
 
 use super::access_rows::{grants, rights_in_words};
-use super::consent_page::SHOW;
-use super::frame::{GRANT_PATH, IMPORT_PATH};
+use super::frame::{GRANT_PATH, IMPORT_PATH, SHOW};
 use super::record_form::MORE_FIELD;
 use super::room::{Fitted, Room};
 use super::signed_in::{self, Outcome, PageError, Visit};

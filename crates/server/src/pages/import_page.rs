@@ -14,8 +14,7 @@ use stile_import::importer::ImportTarget;
 use stile_import::importers::csv::options::CsvOptions;
 use stile_import::reading::{ReadingOptions, UndeclaredFields};
 
-use super::consent_page::SHOW;
-use super::frame::IMPORT_PATH;
+use super::frame::{IMPORT_PATH, SHOW};
 use super::import_view::{ChosenOrder, ImportView, SEEN_FIELD, Shown, progress_markup};
 use super::signed_in::{self, Outcome, PageError, Visit};
 use crate::owner_imports::uploads::{ImportOrder, Stage, Upload, proposed_connection};

@@ -13,9 +13,8 @@ use stile_import::importer::ImportTarget;
 use stile_import::report::{ImportProgress, ImportReport};
 use stile_import::run::ImportPreview;
 
-use super::consent_page::SHOW;
 use super::frame::{
-    CONNECT_PATH, FORGET_IMPORT_PATH, IMPORT_PATH, IMPORT_PROGRESS_PATH, STORE_IMPORT_PATH,
+    CONNECT_PATH, FORGET_IMPORT_PATH, IMPORT_PATH, IMPORT_PROGRESS_PATH, SHOW, STORE_IMPORT_PATH,
     csrf_field,
 };
 use super::room::Room;

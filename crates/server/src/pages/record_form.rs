@@ -11,7 +11,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 use stile_domain::unseen::shown_ends;
 
-use super::consent_page::SHOW;
+use super::frame::SHOW;
 use super::room::Room;
 use super::times::{Required, time_input};
 use crate::sign_in::record_sample::shown_beside;

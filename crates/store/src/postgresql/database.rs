@@ -52,8 +52,9 @@ struct Shared {
 /// Begins a read: one moment, and nothing is written. The time limit is in milliseconds; 0 is none.
 ///
 /// A prepared statement is planned once, for any tenant: which partition it reads, PostgreSQL finds
-/// when it runs. By itself it would plan each statement anew, since it takes a plan for all partitions
-/// to be dearer than one for a single partition, and planning takes longer than most statements.
+/// when it runs. By itself it would plan each statement anew, since it takes a plan for all
+/// partitions to be dearer than one for a single partition, and planning takes longer than most
+/// statements.
 fn begin_read(milliseconds: u128) -> String {
     format!(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \

@@ -89,8 +89,8 @@ impl Database {
         self.found_or_made(&Lookup::Sole)?.complete()
     }
 
-    /// Returns the owner of a database that has one person's rows, also while these are copied. Makes
-    /// the tenant on first use.
+    /// Returns the owner of a database that has one person's rows, also while these are copied.
+    /// Makes the tenant on first use.
     pub(crate) fn sole_tenant_of_copy(&self) -> Result<Tenant, PgError> {
         Ok(self.found_or_made(&Lookup::Sole)?.tenant)
     }

@@ -46,7 +46,7 @@ pub(super) fn decide(
     let time = time(inference);
     reasons.push(match time {
         Some(seen) => format!(
-            "`{}` orders the records and is what a grant's --since looks at: {} is {}",
+            "`{}` orders the records and is the time by which a grant counts: {} is {}",
             printable(&seen.name),
             if seen.others() == 0 { "every value" } else { "nearly every value" },
             if seen.format() == Some(StringFormat::Date) { "a date" } else { "a date and time" }
