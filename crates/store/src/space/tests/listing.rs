@@ -46,9 +46,9 @@ fn a_listing_counts_the_entries_that_no_path_can_name() {
     assert_eq!(unnameable("/work/sub", "read:/"), 0);
     assert_eq!(unnameable("/work/sub", "read:/work/* read:/work/sub/b"), 0);
     let permit = principal("read:/").gate().permit::<List>(&path("/work")).unwrap();
-    let mut odd = vec!["back\\slash", "c1\u{85}control", "line\nbreak"];
+    let mut odd = vec![".stile-\u{1}", ".stile-x", "back\\slash", "c1\u{85}control", "line\nbreak"];
     if has_raw {
-        odd.insert(2, "latin-\\xe9");
+        odd.insert(4, "latin-\\xe9");
     }
     assert_eq!(rig.inner().odd_names(&permit, 9).unwrap(), odd, "the owner learns which");
     for number in 0..250 {
