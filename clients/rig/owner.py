@@ -22,9 +22,11 @@ class Form:
         self.fields = []
         # The boxes that are not ticked, which the owner may tick.
         self.unticked = []
+        # The buttons, of which one is pressed: the others are not sent.
+        self.buttons = []
 
     def names(self):
-        return {name for name, _ in self.fields + self.unticked}
+        return {name for name, _ in self.fields + self.unticked + self.buttons}
 
     def value(self, name):
         return dict(self.fields).get(name)
@@ -49,7 +51,9 @@ class Forms(HTMLParser):
                 self.selected[1] = given.get("value", "")
         elif tag == "select":
             self.selected = [given.get("name"), None]
-        elif tag in ("input", "button") and given.get("name"):
+        elif tag == "button" and given.get("name"):
+            self.forms[-1].buttons.append((given["name"], given.get("value", "")))
+        elif tag == "input" and given.get("name"):
             field = (given["name"], given.get("value", "on"))
             box = given.get("type") in ("checkbox", "radio") and "checked" not in given
             (self.forms[-1].unticked if box else self.forms[-1].fields).append(field)
@@ -133,9 +137,9 @@ class Owner:
             if form is None:
                 raise RuntimeError(f"the page of consent does not come: {text_of(page)[:400]}")
             self.pages.append(text_of(page))
-            fields = [field for field in form.fields if field[0] != "decision"]
+            fields = form.fields
             fields = fields + form.unticked if self.allows_changes else read_only(fields)
-            fields.append(("decision", "approve"))
+            fields = [*fields, ("decision", "approve")]
             _, location, page = self.request(urllib.parse.urljoin(origin, form.action), fields)
             if not location:
                 raise RuntimeError(f"the consent leads nowhere: {text_of(page)[:400]}")
