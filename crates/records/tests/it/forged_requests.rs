@@ -166,7 +166,10 @@ fn a_cursor_is_valid_only_for_its_request() {
             for grant in [None, Some(0), Some(1), Some(2)] {
                 let request = one.request.with("cursor", &one.cursor);
                 let actual = refusal(&request.send(&stored.services, &caller(grant)));
+                // What the values of the records cause is found after the cursor is read.
+                let of_values = ["number_too_long", "too_many_groups"];
                 let first = expected(grant, &one.request).err();
+                let first = first.filter(|(code, _)| !of_values.contains(code));
                 let after = (grant != one.grant).then_some(CURSOR);
                 assert_eq!(actual, first.or(after), "{:?}", one.request);
             }
