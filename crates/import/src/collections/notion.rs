@@ -101,20 +101,25 @@ fn divide(archives: &[ArchivedFiles], division: &mut Division) {
     }
 }
 
-/// Returns a name for the stream of a database that no other one has: `reading-list` for
-/// `Reading List 0123….csv`.
+/// Returns a name for the stream of a database that no other one has: `reading-list-01234567` for
+/// `Reading List 0123456789….csv`. Two databases of one title never share a stream, in whatever
+/// order exports have them: a grant of one would show the other.
 fn stream_of(name: &str, division: &Division) -> String {
-    let title = identified(name).map_or_else(
-        || stem_and_extension(name).0.rsplit('/').next().unwrap_or_default().to_owned(),
-        |(title, _)| title,
+    const SHOWN_DIGITS: usize = 8;
+    let (title, id) = identified(name).map_or_else(
+        || (stem_and_extension(name).0.rsplit('/').next().unwrap_or_default().to_owned(), None),
+        |(title, id)| (title, Some(id)),
     );
     let words = title.split(|next: char| !next.is_ascii_alphanumeric());
     let words: Vec<String> =
         words.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect();
     let mut stream = words.join("-");
-    stream.truncate(60);
+    stream.truncate(50);
     if stream.is_empty() {
         "database".clone_into(&mut stream);
+    }
+    if let Some(digits) = id.as_deref().and_then(|id| id.get(..SHOWN_DIGITS)) {
+        stream = format!("{stream}-{digits}");
     }
     let is_free = |name: &str| name != PAGES && !division.is_taken(name);
     if is_free(&stream) {

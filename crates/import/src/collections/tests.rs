@@ -159,7 +159,7 @@ fn pages_and_databases_of_notion_become_records() {
     let rig = rig();
     let path = rig.write("export.zip", zip(&notion()));
     let (stored, skipped) = import(&rig, &[path]);
-    assert_eq!(streams(&stored), [("pages", 4), ("plants", 2)]);
+    assert_eq!(streams(&stored), [("pages", 4), ("plants-01234567", 2)]);
     insta::assert_snapshot!(skipped.join("\n"));
     let page = |digit: u8| {
         let key = format!("0123456789abcdef0123456789abcde{digit}");
@@ -179,6 +179,28 @@ fn pages_and_databases_of_notion_become_records() {
 }
 
 #[test]
+fn two_databases_of_one_name_have_streams_of_their_own_in_any_order() {
+    let rig = rig();
+    let (one, other) = (
+        ("A/Tasks aaaaaaaa0123456789abcdef01234567.csv", "Name\nFern\n"),
+        ("B/Tasks bbbbbbbb0123456789abcdef01234567.csv", "Name\nMoss\n"),
+    );
+    let streams = |name: &str, files: &[(&str, &str)]| {
+        let files = [&[(PAGE, "# Garden\n")], files].concat();
+        let path = rig.write(name, zip(&files));
+        let parts = divide(&[path], None).unwrap().unwrap().parts;
+        let mut streams: Vec<String> = parts.iter().map(|part| part.stream.to_string()).collect();
+        streams.retain(|stream| stream != "pages");
+        streams.sort();
+        streams
+    };
+    let both = ["tasks-aaaaaaaa", "tasks-bbbbbbbb"];
+    assert_eq!(streams("one.zip", &[one, other]), both);
+    assert_eq!(streams("other.zip", &[other, one]), both);
+    assert_eq!(streams("alone.zip", &[other]), ["tasks-bbbbbbbb"], "not the place of the first");
+}
+
+#[test]
 fn parts_of_notion_within_a_zip_file_are_opened() {
     let rig = rig();
     let files = notion();
@@ -188,7 +210,7 @@ fn parts_of_notion_within_a_zip_file_are_opened() {
         .with(&Member::stored("ExportBlock-0123-Part-2.zip", &zip(two)));
     let path = rig.write("Export-0123.zip", outer.finish());
     let (stored, _) = import(&rig, &[path]);
-    assert_eq!(streams(&stored), [("pages", 4), ("plants", 2)]);
+    assert_eq!(streams(&stored), [("pages", 4), ("plants-01234567", 2)]);
     let torn = Zip::default().with(&Member::stored("ExportBlock-0123-Part-1.zip", b"PK\x03\x04x"));
     let path = rig.write("torn.zip", torn.finish());
     let export = divide(&[path], None).unwrap().unwrap();

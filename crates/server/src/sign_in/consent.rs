@@ -72,8 +72,10 @@ pub fn decide(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
             }
             _ => true,
         };
+    // Who decides does not only look, whatever else a form sends.
+    let only_looks = form.get("decision").is_none() && form.get("do") == Some(SHOW);
     let denies = form.get("decision") == Some("deny");
-    if form.get("do") == Some(SHOW) || !is_readable && !denies {
+    if only_looks || !is_readable && !denies {
         return page(server, &asked, (handle, &request.origin), &session, Some(&form));
     }
     let Some(asked) = take(server, handle) else { return gone(server, handle) };
