@@ -250,7 +250,7 @@ fn a_zip_file_of_statements_and_calendars_is_read_file_by_file() {
     let (stored, skipped) = import(&rig, &[path]);
     assert_eq!(streams(&stored), [("events", 1), ("health", 1), ("transactions", 1)]);
     insta::assert_snapshot!(skipped.join("\n"));
-    // A single file is no conversation, and a folder of them is not asked for.
+    // A zip file with one track is imported like the track.
     let gpx = "<gpx><wpt lat=\"1\" lon=\"2\"></wpt></gpx>";
     let path = rig.write("one.zip", zip(&[("track.gpx", gpx)]));
     assert_eq!(streams(&import(&rig, &[path]).0), [("places", 1)]);

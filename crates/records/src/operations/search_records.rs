@@ -133,18 +133,7 @@ fn search_within(
     add_total(&mut meta, total);
     add_search_meta(&mut meta, &query, sources.len(), page.is_truncated);
     if after.is_none() {
-        let mut count = |other: &[Condition]| {
-            // Most fields have no such value, which is found without looking for words.
-            if view.count_matching(&sources, other)? == 0 {
-                return Ok((0, true));
-            }
-            let search = RecordSearchQuery { conditions: other, ..search };
-            Ok(match count_matches(context, &sources, search, &|| out.is_closed())? {
-                MatchTotal::Exactly(count) => (u64::from(count), true),
-                MatchTotal::AtLeast(count) => (u64::from(count), false),
-            })
-        };
-        let warnings = passed_over::warnings(context, &sources, &asked, &mut count)?;
+        let warnings = passed_over_warnings(context, (&sources, search), &asked, out)?;
         add_warnings(&mut meta, warnings);
         add_warnings(&mut meta, recurrences.warnings());
     }
@@ -171,6 +160,28 @@ fn search_within(
     }
     write_list_end(address, next_cursor.as_deref(), &meta, out);
     Ok(())
+}
+
+/// Says which records the conditions pass over because a field has a value of another type: those
+/// among the records that the search finds.
+fn passed_over_warnings(
+    context: ReadContext<'_>,
+    (sources, search): (&[RecordSource], RecordSearchQuery<'_>),
+    asked: &[Condition],
+    out: &dyn ResponseSink,
+) -> Result<Vec<Json>, Problem> {
+    let mut count = |other: &[Condition]| {
+        // Most fields have no such value, which is found without looking for words.
+        if context.view.count_matching(sources, other)? == 0 {
+            return Ok((0, true));
+        }
+        let search = RecordSearchQuery { conditions: other, ..search };
+        Ok(match count_matches(context, sources, search, &|| out.is_closed())? {
+            MatchTotal::Exactly(count) => (u64::from(count), true),
+            MatchTotal::AtLeast(count) => (u64::from(count), false),
+        })
+    };
+    passed_over::warnings(context, sources, asked, &mut count)
 }
 
 /// Returns the sources of the requested streams, or all that the caller may see.

@@ -287,7 +287,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// Adds a number; `None` stands for what is not a number.
+    /// Adds a number. `None` is for a text that a caller sent in the place of one: it is refused.
     pub(super) fn add_number(
         &mut self,
         parameter: &Parameter,

@@ -64,7 +64,8 @@ pub(super) fn check(
     Ok(findings)
 }
 
-/// Says that there is no state folder, and whether a server could make one.
+/// Reports that the state folder is missing: a warning where `stile serve` can make it, and a
+/// failure where this user may not write to the folder above it.
 fn no_state(state: &Path) -> Finding {
     let (shown, state) = (state.display(), std::path::absolute(state).unwrap_or_default());
     let above = state.ancestors().skip(1).find_map(|folder| probe::folder(folder).ok());
