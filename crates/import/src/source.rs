@@ -98,8 +98,8 @@ impl InputPath {
     /// Opens the input, which is a single file, from its beginning.
     ///
     /// # Errors
-    /// The error of the system; [`ErrorKind::InvalidInput`] if the input is a folder or several files
-    /// of an archive.
+    /// The error of the system; [`ErrorKind::InvalidInput`] if the input is a folder or several
+    /// files of an archive.
     pub fn open(&self) -> io::Result<InputFile> {
         let Some(files) = &self.files else {
             let file = files::open(&self.path)?;
