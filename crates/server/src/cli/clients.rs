@@ -307,10 +307,28 @@ pub(crate) const CLIENTS: &[ClientRow] = &[
 pub(crate) const HOSTED: &[(&str, &str)] =
     &[("chatgpt", "ChatGPT"), ("claude-web", "Claude on the web")];
 
+/// Other words that people type for a client, such as the command that starts it, with its name.
+const OTHER_WORDS: &[(&str, &str)] = &[
+    ("claude", "claude-code"),
+    ("claude.ai", "claude-web"),
+    ("code", "vscode"),
+    ("copilot", "vscode"),
+    ("gemini", "gemini-cli"),
+];
+
 /// Returns the name of a client as the tables have it, for one that a person typed: `Claude Code`
-/// is `claude-code`.
+/// and `claude` are `claude-code`.
 pub(crate) fn plain_name(typed: &str) -> String {
-    typed.trim().to_lowercase().replace([' ', '_'], "-")
+    let typed = typed.trim().to_lowercase().replace([' ', '_'], "-");
+    let known = OTHER_WORDS.iter().find(|(word, _)| *word == typed);
+    known.map_or(typed, |(_, name)| (*name).to_owned())
+}
+
+/// Returns what people type for the client with this name and title, beside the name.
+pub(crate) fn other_words(name: &str, title: &'static str) -> Vec<String> {
+    let words = OTHER_WORDS.iter().filter(|(_, known)| *known == name);
+    let words = words.map(|(word, _)| (*word).to_owned());
+    words.chain([title.to_owned(), plain_name(title)]).collect()
 }
 
 /// Returns the client with this name or title, in any case.
@@ -394,6 +412,25 @@ mod tests {
         assert!(moved.contains("codex MacOs /x/config.toml\n"), "{moved}");
         let no_home = named("cursor").unwrap().files(Platform::Linux, &|_| None);
         assert_eq!(no_home, None);
+    }
+
+    #[test]
+    fn a_client_is_known_by_its_command_and_its_title() {
+        for (typed, name) in [
+            ("claude", "claude-code"),
+            ("Gemini", "gemini-cli"),
+            ("vs-code", "vscode"),
+            ("VS Code", "vscode"),
+            ("lm studio", "lm-studio"),
+        ] {
+            assert_eq!(named(typed).map(|client| client.name), Some(name), "{typed}");
+        }
+        assert_eq!(hosted("claude.ai"), Some("Claude on the web"));
+        let rows = CLIENTS.iter().map(|client| client.name);
+        let names: Vec<&str> = rows.chain(HOSTED.iter().map(|(name, _)| *name)).collect();
+        for (word, name) in OTHER_WORDS {
+            assert!(names.contains(name) && !names.contains(word), "{word}");
+        }
     }
 
     #[test]

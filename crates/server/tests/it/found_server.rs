@@ -122,6 +122,26 @@ fn a_server_that_stopped_is_not_found() {
 }
 
 #[test]
+fn commands_that_name_no_folder_name_those_that_were_served_while_none_is() {
+    let owner = Owner::new();
+    let other = Rig { root: owner.rig.root.with_file_name("other"), ..owner.rig.clone() };
+    std::fs::create_dir_all(&other.root).unwrap();
+    drop(other.serve(&[]));
+    drop(owner.rig.serve(&[]));
+
+    let ran = owner.run(&["doctor"]);
+    let said = text(&ran.stdout);
+    let line = said.lines().find(|line| line.contains("root:")).unwrap_or_default();
+    assert!(line.contains("several folders were served, and none is now"), "{said}");
+    let ran = owner.run(&["history"]);
+    assert_eq!(ran.status.code(), Some(2));
+    for root in [&owner.rig.root, &other.root] {
+        let root = root.to_str().unwrap();
+        assert!(line.contains(root) && text(&ran.stderr).contains(root), "{said}");
+    }
+}
+
+#[test]
 fn no_token_goes_to_a_program_that_took_the_port_of_a_killed_server() {
     let owner = Owner::new();
     let server = owner.rig.serve(&[]);

@@ -4,7 +4,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command};
 
 use super::{Settings, deny, flag, grant, json, one, scope, setting_arguments, unguard, utc};
-use crate::cli::clients::{CLIENTS, HOSTED};
+use crate::cli::clients::{CLIENTS, HOSTED, other_words};
 use crate::config::CommandGroup;
 use crate::config::declarations::ROOT;
 
@@ -17,7 +17,8 @@ pub(super) fn commands(settings: Settings<'_>) -> [Command; 2] {
 fn client() -> Arg {
     let values = CLIENTS.iter().map(|client| (client.name, client.title));
     let values = values.chain(HOSTED.iter().copied());
-    let values = values.map(|(name, title)| PossibleValue::new(name).alias(title));
+    let values = values
+        .map(|(name, title)| PossibleValue::new(name).aliases(other_words(name, title)));
     Arg::new("client")
         .value_name("CLIENT")
         .ignore_case(true)

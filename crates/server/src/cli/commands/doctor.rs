@@ -63,18 +63,20 @@ fn check_this_machine(
     let tokens = home.as_ref().and_then(|home| home.tokens().ok());
     let mut servers = Vec::new();
     let mut server = None;
+    let mut roots = Vec::new();
     if let (Some(home), Some(tokens)) = (&home, &tokens) {
         servers = found_server::running(home)?;
         server = found_server::found(&resolved, home, tokens)?;
-        if *resolved.source(&ROOT) == Source::Default
-            && let Some(root) = found_server::served_root(&resolved, home, tokens)?
-        {
-            resolved.config.root = root;
+        if *resolved.source(&ROOT) == Source::Default {
+            match found_server::served_root(&resolved, home, tokens)? {
+                Some(root) => resolved.config.root = root,
+                None => roots = found_server::possible_roots(&resolved, tokens)?,
+            }
         }
     }
     let mut sections = vec![Section {
         title: "this machine".to_owned(),
-        findings: local::check(matches, environment, &resolved, server.as_ref())?,
+        findings: local::check(matches, environment, &resolved, server.as_ref(), &roots)?,
     }];
     let root = server.as_ref().map_or(&resolved.config.root, |server| &server.root);
     let behind = tokens.as_ref().map(|tokens| space::left_behind(tokens, root).ok().flatten());

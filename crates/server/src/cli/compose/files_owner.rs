@@ -101,11 +101,11 @@ pub(crate) fn with_served_root(mut resolved: Resolved) -> Result<Resolved, Failu
         resolved.config.root = root;
         return Ok(resolved);
     }
-    let known: Vec<PathBuf> = tokens.spaces()?.into_iter().filter_map(|it| it.path).collect();
-    if known.is_empty() || known.contains(&resolved.config.root) {
+    let roots = found_server::possible_roots(&resolved, &tokens)?;
+    if roots.is_empty() {
         return Ok(resolved);
     }
-    let roots = known.iter().map(|root| format!("\n  --root {}", root.display()));
+    let roots = roots.iter().map(|root| format!("\n  --root {}", root.display()));
     Err(Failure::Usage(format!(
         "several folders were served with this state; name one of them:{}",
         roots.collect::<String>()

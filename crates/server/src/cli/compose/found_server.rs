@@ -86,6 +86,16 @@ pub(crate) fn served_root(
     })
 }
 
+/// Returns the folders that were served with this state and that a command may mean where it names
+/// none, and neither [`served_root`] nor the settings decide; empty if they decide.
+pub(crate) fn possible_roots(
+    resolved: &Resolved,
+    tokens: &TokenStore,
+) -> Result<Vec<PathBuf>, Failure> {
+    let known: Vec<PathBuf> = tokens.spaces()?.into_iter().filter_map(|it| it.path).collect();
+    Ok(if known.contains(&resolved.config.root) { Vec::new() } else { known })
+}
+
 /// Returns the origin that a client on this machine connects to.
 pub(crate) fn client_origin(server: &RunningServer) -> String {
     server.public_url.clone().unwrap_or_else(|| local_origin(&server.origin))

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ArgMatches;
@@ -27,9 +27,10 @@ pub(super) fn check(
     environment: Environment<'_>,
     resolved: &Resolved,
     server: Option<&RunningServer>,
+    roots: &[PathBuf],
 ) -> Result<Vec<Finding>, Failure> {
     let config = &resolved.config;
-    let mut findings = vec![root(resolved)];
+    let mut findings = vec![root(resolved, roots)];
     if let Err(error) = check_disjoint(&config.root, &config.state) {
         findings.push(Finding::bad("folders", error.to_string(), "name other folders"));
     }
@@ -94,9 +95,19 @@ fn role(home: &Home) -> Option<Finding> {
     })
 }
 
-fn root(resolved: &Resolved) -> Finding {
+/// Checks the folder that is served, where `roots` are those that may be meant by a command that
+/// names none.
+fn root(resolved: &Resolved, roots: &[PathBuf]) -> Finding {
     let root = &resolved.config.root;
     let shown = root.display().to_string();
+    if !roots.is_empty() {
+        let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+        return Finding::warning(
+            "root",
+            format!("several folders were served, and none is now: {}", roots.join(", ")),
+            "start `stile serve` with one of them, or name one with `--root`",
+        );
+    }
     match probe::folder(root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if *resolved.source(&ROOT) == Source::Default {
