@@ -22,9 +22,10 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
+use stile_store::trusted_roots;
 use tokio::time::timeout;
 
 use crate::auth::{KeyFetchError, KeySetError, KeySource, MAX_KEY_SET_BYTES};
@@ -262,9 +263,7 @@ impl OutboundClient {
 /// Returns settings of TLS that trust the platform's authorities and those in `authorities`,
 /// certificates in PEM.
 fn tls_config(authorities: Option<&str>) -> Result<ClientConfig, CertificateError> {
-    let mut roots = RootCertStore::empty();
-    // If the platform's certificates are missing or unreadable, a connection that needs one fails.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let mut roots = trusted_roots::of_machine();
     if let Some(pem) = authorities {
         let mut added = 0;
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {

@@ -25,6 +25,7 @@ pub mod staged_uploads;
 pub mod state;
 pub mod state_backup;
 pub mod store_copy;
+pub mod trusted_roots;
 
 use std::io;
 use std::time::UNIX_EPOCH;

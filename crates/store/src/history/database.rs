@@ -15,6 +15,7 @@ use super::error::HistoryError;
 use super::room::RoomMaker;
 use super::settings::UnkeptChange;
 use super::{CallBy, Kept, MadeRow, Waiting};
+use crate::sql::wait_for_disk;
 use crate::state::{Migration, SqliteSchema, lock_database};
 
 pub(super) const NAME: &str = "history.db";
@@ -38,15 +39,13 @@ pub(super) fn open(folder: &Path) -> Result<(Connection, Connection), HistoryErr
     Ok((connection, connect(&path, "NORMAL")?))
 }
 
-fn connect(path: &Path, synchronous: &str) -> rusqlite::Result<Connection> {
+fn connect(path: &Path, synchronous: &'static str) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY)?;
     // Takes effect before the first table is made, and is ignored afterwards.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", synchronous)?;
-    // On macOS, a sync that does not wait for the disk is not durable.
-    connection.pragma_update(None, "fullfsync", true)?;
+    wait_for_disk(&connection, synchronous)?;
     Ok(connection)
 }
 

@@ -14,6 +14,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::journal_chain::JournalChain;
 
 use super::anchor_key::AnchorKey;
+use crate::sql::wait_for_disk;
 use crate::state::lock_database;
 
 /// The name of the database in the state folder.
@@ -292,7 +293,7 @@ enum Found {
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY)?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
+    wait_for_disk(&connection, "FULL")?;
     Ok(connection)
 }
 

@@ -12,6 +12,7 @@ use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::{DatabaseError, PgError};
+use crate::trusted_roots;
 
 /// How long connecting may take, unless the address says otherwise.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -40,16 +41,11 @@ impl Settings {
     pub(crate) fn parse(address: &str) -> Result<Self, DatabaseError> {
         let (address, roots) = with_words_of_libpq(address);
         match roots {
-            None => Self::with_roots(&address, native_roots),
-            Some(file) => {
-                let file = Some(Path::new(&file));
-                let found = rustls_native_certs::load_certs_from_paths(file, None);
-                let mut roots = RootCertStore::empty();
-                match roots.add_parsable_certificates(found.certs) {
-                    (0, _) => Err(DatabaseError::NoRoots),
-                    _ => Self::with_roots(&address, || roots),
-                }
-            }
+            None => Self::with_roots(&address, trusted_roots::of_machine),
+            Some(file) => match trusted_roots::of_file(Path::new(&file)) {
+                roots if roots.is_empty() => Err(DatabaseError::NoRoots),
+                roots => Self::with_roots(&address, || roots),
+            },
         }
     }
 
@@ -156,12 +152,6 @@ fn is_this_machine(host: &Host) -> bool {
         }
         Host::Unix(_) => true,
     }
-}
-
-fn native_roots() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots
 }
 
 fn tls_config(roots: RootCertStore) -> Result<ClientConfig, DatabaseError> {

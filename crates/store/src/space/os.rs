@@ -152,18 +152,18 @@ fn step(folder: &OwnedFd, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
 fn is_elsewhere(file: &OwnedFd, device: u64) -> io::Result<bool> {
     let status = status(file)?;
     let differs = status.kind == EntryKind::Directory && status.stamp.device != device;
-    Ok(differs || is_mount_point(file, "", AtFlags::EMPTY_PATH))
+    Ok(differs || is_mount_point(file))
 }
 
 #[cfg(target_os = "linux")]
-fn is_mount_point(folder: &OwnedFd, name: &str, flags: AtFlags) -> bool {
+fn is_mount_point(file: &OwnedFd) -> bool {
     use rustix::fs::{StatxAttributes, StatxFlags, statx};
-    statx(folder, name, flags, StatxFlags::TYPE)
+    statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::TYPE)
         .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_mount_point(_: &OwnedFd, _: &str, _: AtFlags) -> bool {
+fn is_mount_point(_: &OwnedFd) -> bool {
     false
 }
 
@@ -413,9 +413,24 @@ pub(super) fn unlink(folder: &OwnedFd, name: &str) -> io::Result<()> {
 /// Makes the changes of an open file or folder durable.
 pub(super) fn sync(file: impl AsFd) -> io::Result<()> {
     fault::point(fault::Call::Sync)?;
-    fsync(&file)?;
+    wait_for_disk(&file)?;
     fault::record(|| Ok(Effect::Synced(identity(&file)?)));
     Ok(())
+}
+
+#[cfg(not(target_os = "macos"))]
+fn wait_for_disk(file: impl AsFd) -> Result<(), Errno> {
+    fsync(file)
+}
+
+/// Waits until the disk has written what it keeps in its own cache, for which `fsync` does not
+/// wait on macOS. A file system that cannot say so, such as one over the network, gets an `fsync`.
+#[cfg(target_os = "macos")]
+fn wait_for_disk(file: impl AsFd) -> Result<(), Errno> {
+    match rustix::fs::fcntl_fullfsync(&file) {
+        Err(Errno::INVAL | Errno::NOTSUP | Errno::NOTTY) => fsync(file),
+        done => done,
+    }
 }
 
 /// Exchanges two names of a folder in one step.
@@ -749,7 +764,9 @@ pub(super) fn locks() -> io::Result<String> {
 }
 
 /// Returns how the list of [`locks`] names a file.
+#[expect(clippy::unnecessary_cast, reason = "the widths differ between platforms")]
 pub(super) fn name_in_locks(Identity(device, inode): Identity) -> String {
+    let device = device as rustix::fs::Dev;
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     format!("{major:02x}:{minor:02x}:{inode}")
 }

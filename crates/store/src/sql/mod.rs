@@ -23,6 +23,19 @@ pub(crate) use value::{AsValue, Value, values};
 
 use crate::postgresql::{TenantConnection, TenantSql};
 
+/// Makes a connection to SQLite wait for the disk: `synchronous` is SQLite's word for how often. On
+/// macOS only a full sync waits until the disk has written what it keeps in its own cache.
+pub(crate) fn wait_for_disk(
+    connection: &Connection,
+    synchronous: &'static str,
+) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    if cfg!(target_os = "macos") {
+        connection.pragma_update(None, "fullfsync", true)?;
+    }
+    Ok(())
+}
+
 /// Takes a row. Returns whether to continue.
 type TakeRow<'t> = &'t mut dyn FnMut(&Row<'_>) -> Result<bool, Problem>;
 

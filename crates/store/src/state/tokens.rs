@@ -20,6 +20,7 @@ use super::tables::{TableError, TableRow, Tables, Value, values};
 use super::version;
 use crate::on_first_use::OnFirstUse;
 use crate::postgresql::{Apart, Database, PgConnection};
+use crate::sql::wait_for_disk;
 
 pub(super) const NAME: &str = "stile.db";
 /// How long one process waits for another to finish writing.
@@ -524,7 +525,7 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY)?;
     // A commit is durable before it is acknowledged, also while the file has no log yet.
-    connection.pragma_update(None, "synchronous", "EXTRA")?;
+    wait_for_disk(&connection, "EXTRA")?;
     Ok(connection)
 }
 

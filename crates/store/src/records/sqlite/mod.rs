@@ -34,7 +34,7 @@ use super::model::{PROGRESS_TABLE, RecordsError};
 use super::port::{RowWriter, Snapshot};
 use super::seal::{SealKey, Seals};
 use crate::read_limit::{MAX_READERS, ReadLimit};
-use crate::sql::sqlite_problem;
+use crate::sql::{sqlite_problem, wait_for_disk};
 use crate::state::{Migration, StateDir, create_private, lock_database, sync_folder};
 
 use read::SqliteSnapshot;
@@ -326,7 +326,7 @@ fn open_to_write(path: &Path) -> rusqlite::Result<Connection> {
     // Takes effect in a new database only.
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     // In WAL mode only FULL makes a commit durable before it is acknowledged.
-    connection.pragma_update(None, "synchronous", "FULL")?;
+    wait_for_disk(&connection, "FULL")?;
     resize(&connection, WRITER_CACHE, LOG_PAGES)?;
     prepare(&connection)?;
     Ok(connection)

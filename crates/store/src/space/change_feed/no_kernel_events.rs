@@ -8,6 +8,7 @@ pub(in crate::space) enum FolderWatch {}
 
 /// What the kernel reports.
 #[derive(Debug)]
+#[expect(dead_code, reason = "no kernel reports anything here")]
 pub(in crate::space) enum KernelEvent {
     /// Something happened to this name in the folder.
     Named(FolderWatch, String),
