@@ -50,7 +50,8 @@ def fill_folder(folder, program, native, target):
     for shell in SHELLS:
         script = _say(native, "completions", shell)
         (folder / f"completions/{release.COMMAND}.{shell}").write_text(script, encoding="utf-8")
-    (folder / "stile.service").write_text(unit(native), encoding="utf-8")
+    if target.npm_os == "linux":
+        (folder / "stile.service").write_text(unit(native), encoding="utf-8")
     shutil.copy(release.ROOT / "crates/server/src/mcp/icon.svg", folder / "stile.svg")
     shutil.copy(release.ROOT / "packaging/icons/stile.png", folder)
     bill.main(target.triple, folder)
@@ -160,8 +161,7 @@ def main():
     given = parser.parse_args()
     program, target, out = given.program, given.target, given.out
     out.mkdir(parents=True, exist_ok=True)
-    is_static = not release.needs_libraries(program)
-    if target in release.RELEASED and not is_static:
+    if target in release.RELEASED and release.needs_libraries(program):
         raise SystemExit(f"{program} needs libraries of the machine: it is not for {target.triple}")
     if given.indexes_only:
         release.level = 1

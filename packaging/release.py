@@ -63,6 +63,11 @@ def _static(machine, cpu):
 
 # What a release has: the main package on npm names one package for each.
 RELEASED = [_static("x86_64", "x64"), _static("aarch64", "arm64")]
+# What is linked here and started nowhere: no release has them.
+UNPROVED = [
+    Target("aarch64-apple-darwin", "darwin", "arm64", None, "macosx_11_0_arm64"),
+    Target("x86_64-apple-darwin", "darwin", "x64", None, "macosx_11_0_x86_64"),
+]
 # What a machine builds for itself. An index takes no wheel with such a tag.
 LOCAL = [
     Target("x86_64-unknown-linux-gnu", "linux", "x64", "glibc", "linux_x86_64"),
@@ -72,7 +77,7 @@ LOCAL = [
 
 def target(triple):
     """Returns the target with this name; fails for one that nobody has packed yet."""
-    for known in RELEASED + LOCAL:
+    for known in RELEASED + UNPROVED + LOCAL:
         if known.triple == triple:
             return known
     raise SystemExit(f"packaging does not know the target {triple}")
