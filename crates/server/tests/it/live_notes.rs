@@ -205,7 +205,9 @@ fn a_server_keeps_the_notes_of_its_space_as_records() {
     let stage = Stage::new();
     stage.write("plan.md", "# Plan\nferns\n");
     stage.write("deep/er/old.md", "# Old\nmosses\n");
-    for hidden in [".hidden.md", ".obsidian/x.md", "node_modules/y.md", "image.txt"] {
+    let guarded = ["id_rsa/n.md", "deep/notes.key/inside.md", "_netrc/x.md"];
+    let unlisted = [".hidden.md", ".obsidian/x.md", "node_modules/y.md", "image.txt"];
+    for hidden in unlisted.into_iter().chain(guarded) {
         stage.write(hidden, "hidden\n");
     }
     let outside = stage.folder.path().join("outside");

@@ -2,7 +2,8 @@
 //!
 //! Records are made of these notes. What the space hides is hidden here as well: no link is
 //! followed, no mount is entered that the owner did not name, and nothing is shown that the owner's
-//! rules leave out. Names that begin with a dot are left out too, as in an import.
+//! rules leave out or that looks like a secret. Names that begin with a dot are left out too, as in
+//! an import.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stile_domain::error::Refusal;
 use stile_domain::facts::FileStamp;
+use stile_domain::guard::Guarded;
 use stile_domain::listing::EntryKind;
 use stile_domain::path::SpacePath;
 use stile_domain::records::authority::OwnerPermit;
@@ -122,13 +124,15 @@ impl NoteFolder {
     }
 
     /// Returns whether a path certainly leads to no note: nothing is there, or something that is
-    /// not a note, or what the owner's rules leave out. A failure to find out is no certainty.
+    /// not a note, or what the owner's rules or the guard of secrets leave out. A failure to find
+    /// out is no certainty.
     ///
     /// A listing alone does not tell: some systems skip names while a folder changes.
     pub fn is_gone(&self, note: &SpacePath) -> bool {
         let relative = note.as_str().trim_start_matches('/');
         let is_hidden = relative.split('/').any(|name| name.starts_with('.'))
-            || self.inner.options.search_ignore.leaves_out_below(note, false);
+            || self.inner.options.search_ignore.leaves_out_below(note, false)
+            || is_secret(note);
         if is_hidden || !is_note(Path::new(relative)) {
             return true;
         }
@@ -149,7 +153,14 @@ impl NoteFolder {
 
     fn leaves_out(&self, path: &SpacePath, kind: EntryKind) -> bool {
         self.inner.options.search_ignore.leaves_out(path, kind == EntryKind::Directory)
+            || is_secret(path)
     }
+}
+
+/// Returns whether a file, or a folder around it, looks like a secret. Whoever may see records sees
+/// them without a scope on files, and so without the owner's `unguard:`.
+fn is_secret(path: &SpacePath) -> bool {
+    Guarded::of(path) == Some(Guarded::Secret)
 }
 
 /// Returns whether an error says that nothing is there, or a link in place of a folder.
