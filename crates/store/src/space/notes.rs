@@ -17,7 +17,7 @@ use stile_domain::notes::MAX_NOTE_BYTES;
 use stile_domain::notes::canvas::facts_of_file;
 use stile_domain::notes::links::{LinkedFiles, NoteLink};
 use stile_domain::notes::note_facts::NoteFacts;
-use stile_domain::notes::note_query::{KnownLinks, NoteQuery, is_note, may_have_links};
+use stile_domain::notes::note_query::{KnownLinks, NoteQuery, is_canvas, is_note, may_have_links};
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Permit, Read, Walk};
 use stile_domain::text_encoding::utf_8;
@@ -221,7 +221,9 @@ impl Inner {
             advice: "Call `text.read`, which reads a part of it.",
         };
         let text = self.read_text(note, MAX_NOTE_BYTES)?;
-        let facts = facts_of_file(note.as_str(), &text).ok_or_else(too_large)?;
+        let unread = || is_canvas(note.as_str()).then(NoteFacts::default).ok_or_else(too_large);
+        // A canvas that cannot be read has no links.
+        let facts = facts_of_file(note.as_str(), &text).map_or_else(unread, Ok)?;
         let mut page = LinkPage::default();
         if direction != LinkDirection::In && cursor.after.is_none() {
             let mut files = LinkedFiles::for_targets(facts.links.iter().map(|link| &link.target));
