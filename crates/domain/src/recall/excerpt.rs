@@ -140,8 +140,9 @@ fn excerpt(text: &str, at: usize) -> Excerpt {
         shown.push('…');
     }
     let line_of = |at: usize| {
-        let before = text.get(..at).unwrap_or_default();
-        memchr::memchr_iter(b'\n', before.as_bytes()).count() as u64 + 1
+        // The place may be within a character.
+        let before = text.as_bytes().get(..at).unwrap_or_default();
+        memchr::memchr_iter(b'\n', before).count() as u64 + 1
     };
     let first = line_of(start);
     let last = line_of(end.max(start + 1).saturating_sub(1).min(text.len())).max(first);

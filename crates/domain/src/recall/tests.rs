@@ -3,13 +3,14 @@
 use proptest::prelude::*;
 
 use super::evidence::{FileEvidence, MatchGrade, Matcher};
-use super::excerpt::{MAX_PASSAGE_CHARS, MAX_PASSAGES, excerpts};
+use super::excerpt::{Excerpt, MAX_PASSAGE_CHARS, MAX_PASSAGES, excerpts};
 use super::file_words::{FileKind, FileWords, Weight};
 use super::packed_words::{PackedWords, WordTable};
 use super::question::RecallQuestion;
 use super::ranking::{B, K1, Ranking, Statistics, rank};
 use super::table_matches::{TableMatches, TermVerdict};
 use super::words::{each_word, spellings};
+use crate::lines::ResolvedLines;
 use crate::path::SpacePath;
 
 fn ranked(q: &str, files: &[(&str, &str)]) -> (RecallQuestion, Statistics, Ranking) {
@@ -329,11 +330,15 @@ proptest! {
             let (question, statistics, _) = ranked(&q, &[("/a.md", &text)]);
             let found = excerpts(&text, &question, &statistics);
             prop_assert!(found.len() <= MAX_PASSAGES);
-            let lines = text.split('\n').count() as u64;
-            for excerpt in found {
-                prop_assert!(excerpt.text.chars().count() <= MAX_PASSAGE_CHARS);
-                prop_assert!(1 <= excerpt.lines.start && excerpt.lines.start < excerpt.lines.end);
-                prop_assert!(excerpt.lines.end <= lines + 1);
+            let lines: Vec<&str> = text.split('\n').collect();
+            for Excerpt { lines: ResolvedLines { start, end }, text } in found {
+                prop_assert!(text.chars().count() <= MAX_PASSAGE_CHARS);
+                prop_assert!(1 <= start && start < end && end <= lines.len() as u64 + 1);
+                // The lines hold all that is shown.
+                let held = lines[start as usize - 1..end as usize - 1].join(" ");
+                let held = held.split_whitespace().collect::<Vec<_>>().join(" ");
+                let shown = text.trim_matches('…').trim();
+                prop_assert!(held.contains(shown), "{shown:?} in {held:?}");
             }
         }
     }
