@@ -37,6 +37,9 @@ pub struct AccessLine {
 pub enum LineOrigin {
     /// The client asks for the right.
     Asked,
+    /// The client asks for what is guarded. The page does not propose it, so that nobody gets it by
+    /// one careless tap.
+    AskedGuarded,
     /// The owner allowed the client the right before.
     AllowedBefore,
     /// Nobody asked for the right. The owner may add it, and the page does not propose it.
@@ -49,7 +52,7 @@ pub enum LineOrigin {
 impl AccessLine {
     /// Returns whether the page proposes the line: the owner leaves it out by a click of their own.
     pub fn is_proposed(&self) -> bool {
-        !matches!(self.origin, LineOrigin::Offered | LineOrigin::NotNow)
+        matches!(self.origin, LineOrigin::Asked | LineOrigin::AllowedBefore)
     }
 }
 
@@ -119,8 +122,7 @@ impl AskedScopes {
         let is_right = |scope: &&Scope| scope.verb() != Verb::Deny;
         let line = |scope: &Scope, origin| AccessLine { scope: scope.clone(), origin };
         let origin_of = |scope: &Scope| match self.was_named {
-            // Whoever asks for what is guarded does not get it by one careless tap.
-            _ if scope.verb() == Verb::Unguard => LineOrigin::Offered,
+            _ if scope.verb() == Verb::Unguard => LineOrigin::AskedGuarded,
             Named::Yes => LineOrigin::Asked,
             Named::No if scope.verb() == Verb::Read => LineOrigin::Asked,
             Named::No => LineOrigin::Offered,
@@ -367,7 +369,7 @@ mod tests {
             let line = |line: AccessLine| (line.scope.to_string(), line.origin);
             lines.into_iter().map(line).collect::<Vec<_>>()
         };
-        use LineOrigin::{AllowedBefore, Asked, Offered};
+        use LineOrigin::{AllowedBefore, Asked, AskedGuarded, Offered};
         let is = |lines: &[(&str, LineOrigin)]| {
             lines.iter().map(|(scope, origin)| ((*scope).to_owned(), *origin)).collect::<Vec<_>>()
         };
@@ -375,6 +377,9 @@ mod tests {
         assert_eq!(lines(Some("read:/"), ""), least);
         assert_eq!(lines(None, ""), least);
         assert_eq!(lines(Some("write:/a"), ""), is(&[("write:/a", Asked)]));
+        let guarded = [("read:/", Asked), ("unguard:/.env", AskedGuarded), ("write:/", Offered)];
+        let guarded = is(&guarded);
+        assert_eq!(lines(Some("read:/ unguard:/.env"), ""), guarded);
         // A step-up keeps what the client has.
         let before = is(&[("read:/", AllowedBefore), ("write:/a", Asked)]);
         assert_eq!(lines(Some("write:/a read:/"), "read:/ deny:/b"), before);

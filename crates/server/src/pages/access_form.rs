@@ -252,6 +252,7 @@ fn choice(
     };
     let whose = match line.origin {
         LineOrigin::Asked => None,
+        LineOrigin::AskedGuarded => Some("it asks for this; tick it only if you mean it"),
         LineOrigin::AllowedBefore => Some("as before"),
         LineOrigin::Offered => Some("it did not ask for this; tick it if you want it"),
         LineOrigin::NotNow => Some("it may not do this now; tick it if you want it"),
