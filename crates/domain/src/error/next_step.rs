@@ -83,8 +83,8 @@ impl Refusal {
             ),
             Self::NoDocumentText { .. } => sentence("`file.read` reads its bytes."),
             Self::UnchangeableDocument { .. } => sentence(
-                "`text.read` reads its text. Ask the user to change it in the program that it \
-                 belongs to, or put what is new into a note beside it.",
+                "`text.read` reads its text, and `file.read` its bytes. Ask the user to change it in \
+                 the program that it belongs to, or put what is new into a note beside it.",
             ),
             Self::BadEncoding { why: EncodingFault::Invalid, .. } => sentence(
                 "Call `text.read` without `encoding`, or with another one. `file.read` reads its \

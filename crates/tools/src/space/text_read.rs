@@ -40,6 +40,7 @@ pub struct TextRead {
     #[schemars(length(max = 32))]
     encoding: Option<String>,
     /// Only this page, slide, sheet or chapter.
+    #[schemars(range(min = 1))]
     page: Option<u64>,
     /// `extracted`: HTML, RTF or mail as plain text.
     form: Option<FormArgument>,
