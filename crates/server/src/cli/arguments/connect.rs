@@ -17,8 +17,8 @@ pub(super) fn commands(settings: Settings<'_>) -> [Command; 2] {
 fn client() -> Arg {
     let values = CLIENTS.iter().map(|client| (client.name, client.title));
     let values = values.chain(HOSTED.iter().copied());
-    let values = values
-        .map(|(name, title)| PossibleValue::new(name).aliases(other_words(name, title)));
+    let values =
+        values.map(|(name, title)| PossibleValue::new(name).aliases(other_words(name, title)));
     Arg::new("client")
         .value_name("CLIENT")
         .ignore_case(true)
