@@ -665,10 +665,12 @@ const MOST_STORED_TWICE: usize = 64 * 1024;
 /// Returns what an edit does, and what of the old version the history stores. A long file to whose
 /// end a program keeps adding is not stored again each time.
 fn kind_of_edit<'b>(old: &'b [u8], new: &[u8]) -> (PastChangeKind, VersionSource<'b>) {
-    match new.starts_with(old) && new.len() > old.len() {
-        false => (PastChangeKind::Replaced, VersionSource::Bytes(old)),
-        true => (PastChangeKind::Appended, source_before_append(old)),
-    }
+    let kind = PastChangeKind::of_edit(old, new);
+    let source = match kind {
+        PastChangeKind::Appended => source_before_append(old),
+        _ => VersionSource::Bytes(old),
+    };
+    (kind, source)
 }
 
 /// Returns what of a version the history stores before something is added to it.
