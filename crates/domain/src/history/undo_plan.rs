@@ -260,7 +260,7 @@ impl LeftReason {
                 "was changed since, maybe by a change that is not in the history"
             }
             Self::MaybeGoneUnrecorded => {
-                "is not there any more, maybe by a change that is not in the history"
+                "is not there any more, maybe through a change that is not in the history"
             }
             Self::FolderModeChanged => {
                 "is a folder with another mode than it had, which somebody gave it since"

@@ -328,10 +328,11 @@ struct Found {
     made: BTreeMap<ContentHash, MadeVersion>,
 }
 
-/// A version that a step makes of a file, which is the version `from` by then.
+/// A version that a step makes of a file, which is the version `from` by then; `None` where there is
+/// no file.
 struct MadeVersion {
     path: SpacePath,
-    from: ContentHash,
+    from: Option<ContentHash>,
 }
 
 impl UndoFacts for Found {
@@ -414,7 +415,7 @@ async fn plan_of(
         for step in unknown.into_iter().filter(|_| all_paths_are_known) {
             let UndoStep::Restore { path, from, to, before } = step else { continue };
             let lacks = lacks(owner, &found, &path, (from, to)).await;
-            if let (Some(from), None) = (from, lacks) {
+            if lacks.is_none() {
                 found.made.entry(to).or_insert(MadeVersion { path: path.clone(), from });
             }
             found.lacks.insert((path, before, from), lacks);
@@ -452,8 +453,13 @@ async fn bytes_by_then(owner: &OwnerFiles, found: &Found, version: ContentHash) 
         if steps.len() > found.made.len() {
             return None;
         }
-        steps.push((path, wanted));
-        wanted = *from;
+        match from {
+            Some(from) => {
+                steps.push((path, wanted));
+                wanted = *from;
+            }
+            None => break owner.history.bytes_of(path, wanted, None, owner.most_bytes()).ok()?,
+        }
     };
     while let Some((path, made)) = steps.pop() {
         bytes = owner.history.bytes_of(path, made, Some(&bytes), owner.most_bytes()).ok()?;
@@ -487,12 +493,13 @@ async fn decide_room(
             owner.history.needed_for(path, wanted, bytes.as_deref(), most).unwrap_or_default()
         });
         let copy = from.map(|from| {
-            let bytes = bytes.as_deref().unwrap_or_default();
             let given = wanted.map(|wanted| {
-                let given = owner.history.bytes_of(path, wanted, Some(bytes), most);
-                given.unwrap_or_default()
+                let given = owner.history.bytes_of(path, wanted, bytes.as_deref(), most);
+                // Of a version that cannot be found, nothing is known to begin with it.
+                given.ok().filter(|_| bytes.is_some()).unwrap_or_default()
             });
-            owner.history.foresee_copy(&owner.call, (path, given.as_deref()), (from, bytes))
+            let version = (from, bytes.as_deref().unwrap_or_default());
+            owner.history.foresee_copy(&owner.call, (path, given.as_deref()), version)
         });
         let copy = copy.transpose()?.flatten();
         steps.push(ForeseenStep { rows, needs: needs.flatten(), copy });
