@@ -198,6 +198,30 @@ fn the_path_where_the_owner_looks_for_a_file_is_named() {
     assert!(told.contains("/c.md cannot go back to /a.md, since it was changed since"), "{told}");
 }
 
+#[test]
+fn a_copy_of_a_protected_file_in_the_place_of_a_note_keeps_the_note_from_nothing() {
+    let stage = Stage::new(&[]);
+    stage.put("note.md", "mine\n");
+    stage.put("closed.md", "closed\n");
+    let closed = stage.rig.root.join("closed.md");
+    fs::set_permissions(closed, Permissions::from_mode(0o444)).unwrap();
+    let mut agent = stage.client("cursor");
+    removed(&mut agent, "/note.md", "mine\n");
+    let copy = json!({ "path": "/closed.md", "hash": hash("closed\n"), "to": "/note.md" });
+    agent.tool("file.copy", copy).unwrap();
+    assert_eq!(mode(&stage, "note.md"), 0o444);
+    let (is_whole, _, told) = undone(&stage, &UNDO);
+    assert!(is_whole, "{told}");
+    assert_eq!(
+        (stage.text("note.md").as_deref(), mode(&stage, "note.md")),
+        (Some("mine\n"), 0o644)
+    );
+    assert_eq!(
+        (stage.text("closed.md").as_deref(), mode(&stage, "closed.md")),
+        (Some("closed\n"), 0o444)
+    );
+}
+
 /// Returns random letters, which the history cannot make small.
 fn noise(chance: &mut Chance, letters: usize) -> String {
     std::iter::repeat_with(|| char::from(b"0123456789abcdef"[chance.below(16)]))

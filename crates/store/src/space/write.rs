@@ -245,7 +245,13 @@ impl Change<'_> {
     ) -> Result<EditedFile, Stop> {
         let limit = self.options.limits.file_size;
         let target = self.lock(path)?;
-        let old = self.open_for_change(&target)?;
+        // An undo replaces what a client put in the place of another file that could be written: a
+        // copy of a file that nobody may write.
+        let was_writable = matches!(like, Some(Like::Removed(before)) if before.mode & 0o222 != 0);
+        let old = match self.call.takes_back() {
+            Some(_) if was_writable => self.open_alone(&target)?,
+            _ => self.open_for_change(&target)?,
+        };
         let bytes = read_whole(&old.file, old.status.stamp.size, limit)
             .map_err(target.io())?
             .ok_or_else(|| too_large_to_edit(path, limit))?;
