@@ -2,13 +2,15 @@
 //!
 //! Folders are not versions, but the history notes the mode of each folder that a call removes or
 //! moves. So another folder that has the path by now does not open to others what the first one
-//! kept closed. A mode that no note knows was given by somebody, who is not overruled.
+//! kept closed. A mode that no note knows was given by somebody, who is not overruled. Nor is a
+//! folder opened that is closed now: somebody may have made it so, and put into it what only they
+//! may read. An undo of an undo alone gives a folder the wider mode back that the undo took from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::path::SpacePath;
 
-use super::past_change::{ChangeNumber, PastChange};
+use super::past_change::{ChangeNumber, PastChange, PastChangeKind, UNDO};
 use super::undo_plan::{LeftChange, LeftReason, UndoStep};
 
 /// The permissions that every folder leaves its owner, since the server has to work in it.
@@ -34,17 +36,19 @@ impl FolderNote {
     }
 }
 
-/// A folder that has files again once changes are taken back.
+/// A folder that is there again once changes are taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FolderBefore {
     /// The mode that the folder had before the changes.
     pub mode: u32,
-    /// The first call that removed or moved the folder.
+    /// The first call that removed or moved the folder, or gave it another mode.
     call: ChangeNumber,
+    /// Whether an undo gave the folder another mode, which is taken back now.
+    is_set: bool,
 }
 
-/// Returns the folders with files that were there before `changes` and that the calls of `notes`
-/// removed or moved. Both are in the order in which they were made.
+/// Returns the folders that were there before `changes`, and that the calls of `notes` removed or
+/// moved, or to which an undo gave another mode. Both are in the order in which they were made.
 pub fn folders_before(
     changes: &[PastChange],
     notes: &[FolderNote],
@@ -56,14 +60,37 @@ pub fn folders_before(
         }
         seen.extend(&change.to);
     }
+    let were_there = folders_at_first(changes);
     let mut folders = BTreeMap::new();
     for note in notes {
-        if first.iter().any(|file| **file != note.path && note.path.covers(file)) {
-            let before = FolderBefore { mode: note.given(), call: note.call };
+        let has_files = || first.iter().any(|file| **file != note.path && note.path.covers(file));
+        let is_set = is_of_set_mode(note, changes);
+        if is_set || were_there.contains(&note.path) || has_files() {
+            let before = FolderBefore { mode: note.given(), call: note.call, is_set };
             folders.entry(note.path.clone()).or_insert(before);
         }
     }
     folders
+}
+
+/// Returns the folders that the first changes of their paths found there.
+fn folders_at_first(changes: &[PastChange]) -> BTreeSet<SpacePath> {
+    let (mut seen, mut there) = (BTreeSet::new(), BTreeSet::new());
+    for change in changes.iter().filter(|change| change.kind.is_of_folder()) {
+        let is_new = seen.insert(&change.path);
+        if is_new && change.kind != PastChangeKind::FolderCreated {
+            there.insert(change.path.clone());
+        }
+        seen.extend(&change.to);
+    }
+    there
+}
+
+/// Whether a note is of a folder to which an undo gave another mode, and which it left where it is.
+fn is_of_set_mode(note: &FolderNote, changes: &[PastChange]) -> bool {
+    let is_of_note = |change: &PastChange| change.call == note.call && change.path == note.path;
+    let is_kept = |change: &PastChange| change.kind.is_of_folder() && is_of_note(change);
+    note.tool == UNDO && !changes.iter().any(is_kept)
 }
 
 /// What becomes of the modes of folders that are there.
@@ -76,7 +103,8 @@ pub struct FolderModes {
 }
 
 /// Plans what gives the folders of `before` their modes. `now` are the modes of those that are
-/// there. `notes` are those of the calls that are taken back, and `all` those of the history.
+/// there. `notes` are those of the calls that are taken back, and `all` those of the history. A
+/// folder gets no right that it has not now, unless an undo took that right from it.
 pub fn folder_modes(
     before: &BTreeMap<SpacePath, FolderBefore>,
     now: &BTreeMap<SpacePath, u32>,
@@ -89,15 +117,25 @@ pub fn folder_modes(
         // that of a note of its path.
         let of_path = all.iter().filter(|note| note.path == *path);
         let known: BTreeSet<u32> = notes.iter().chain(of_path).map(FolderNote::given).collect();
-        let (is, to) = (from | OWNER_ALONE, folder.mode);
-        // An undo that was interrupted has narrowed the mode already.
-        let is_narrowed = known.iter().any(|mode| mode & to == is);
-        if is == to {
-        } else if known.contains(&is) || is_narrowed {
-            modes.steps.push(UndoStep::SetFolderMode { path: path.clone(), from, to });
-        } else {
-            let (number, why) = (folder.call, LeftReason::FolderModeChanged);
+        let (is, was) = (from | OWNER_ALONE, folder.mode);
+        let is_known = known.contains(&is);
+        let to = if folder.is_set { was } else { is & was };
+        let mut leave = |why| {
+            let number = folder.call;
             modes.left.push(LeftChange { number, path: path.clone(), to: None, why });
+        };
+        if is == was {
+            continue;
+        }
+        if !is_known && to != is {
+            leave(LeftReason::FolderModeChanged);
+            continue;
+        }
+        if to != was {
+            leave(LeftReason::FolderStaysClosed { mode: to, was });
+        }
+        if to != is {
+            modes.steps.push(UndoStep::SetFolderMode { path: path.clone(), from, to });
         }
     }
     modes
@@ -182,20 +220,59 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_files_of_before_keeps_what_it_has() {
+    fn a_folder_that_was_not_there_before_keeps_what_it_has() {
         let changes = [
             change(1, PastChangeKind::Created, "/a/f", None),
-            change(2, PastChangeKind::Moved, "/a/f", Some("/x/f")),
+            change(2, PastChangeKind::FolderCreated, "/a", None),
+            change(3, PastChangeKind::Moved, "/a/f", Some("/x/f")),
+            change(3, PastChangeKind::FolderMoved, "/a", Some("/x")),
         ];
-        let notes = [note(2, "/a", 0o700)];
+        let notes = [note(3, "/a", 0o700)];
         assert!(folders_before(&changes, &notes).is_empty());
     }
 
     #[test]
-    fn a_mode_that_an_undo_narrowed_before_it_ended_is_set_all_the_same() {
-        let changes = [change(1, PastChangeKind::Moved, "/a/f", Some("/x/f"))];
-        let notes = [note(1, "/a", 0o750), note(2, "/b", 0o705)];
+    fn an_empty_folder_that_somebody_made_again_with_another_mode_is_named() {
+        let changes = [change(1, PastChangeKind::FolderRemoved, "/a", None)];
+        let notes = [note(1, "/a", 0o750)];
+        let left = |mode: u32| {
+            let modes = planned(&[("/a", mode)], &changes, &notes);
+            assert!(modes.steps.is_empty(), "{modes:?}");
+            modes.left.iter().map(|left| left.why).collect::<Vec<_>>()
+        };
+        assert_eq!(left(0o755), [LeftReason::FolderModeChanged]);
+        let closed = LeftReason::FolderStaysClosed { mode: 0o700, was: 0o750 };
+        assert_eq!((left(0o700), left(0o750)), (vec![closed], vec![]));
+    }
+
+    #[test]
+    fn no_undo_opens_a_folder_that_is_closed_now() {
+        let changes = [
+            change(1, PastChangeKind::FolderMoved, "/a", Some("/x")),
+            change(2, PastChangeKind::FolderMoved, "/a", Some("/y")),
+        ];
+        let notes = [note(1, "/a", 0o775), note(2, "/a", 0o700)];
         let modes = planned(&[("/a", 0o700)], &changes, &notes);
-        assert_eq!(modes.steps.len(), 1, "{modes:?}");
+        let closed = LeftReason::FolderStaysClosed { mode: 0o700, was: 0o775 };
+        assert_eq!((modes.steps, modes.left[0].why), (Vec::new(), closed));
+        // Of two modes, each with a right that the other lacks, both rights go.
+        let notes = [note(1, "/a", 0o750), note(2, "/a", 0o705)];
+        let modes = planned(&[("/a", 0o705)], &changes, &notes);
+        let step = UndoStep::SetFolderMode { path: path("/a"), from: 0o705, to: 0o700 };
+        let closed = LeftReason::FolderStaysClosed { mode: 0o700, was: 0o750 };
+        assert_eq!((modes.steps, modes.left[0].why), (vec![step], closed));
+    }
+
+    #[test]
+    fn an_undo_of_an_undo_gives_the_mode_back_that_the_undo_took() {
+        let of_agent = [note(1, "/a", 0o700), note(2, "/b", 0o755), note(3, "/a", 0o755)];
+        let set = FolderNote { tool: UNDO.to_owned(), ..note(4, "/a", 0o755) };
+        let all = [&of_agent[..], std::slice::from_ref(&set)].concat();
+        let changes = [change(4, PastChangeKind::Moved, "/x/f", Some("/a/f"))];
+        let before = folders_before(&changes, std::slice::from_ref(&set));
+        let now = BTreeMap::from([(path("/a"), 0o700)]);
+        let modes = folder_modes(&before, &now, [std::slice::from_ref(&set), &all]);
+        let step = UndoStep::SetFolderMode { path: path("/a"), from: 0o700, to: 0o755 };
+        assert_eq!((modes.steps, modes.left), (vec![step], Vec::new()));
     }
 }

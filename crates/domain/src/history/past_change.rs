@@ -21,6 +21,9 @@ impl fmt::Display for ChangeNumber {
     }
 }
 
+/// The tool of the changes that an undo makes.
+pub const UNDO: &str = "undo";
+
 /// What a change did to its file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PastChangeKind {
@@ -69,6 +72,14 @@ impl PastChangeKind {
             Self::FolderRemoved => "folder_removed",
             Self::FolderMoved => "folder_moved",
             Self::FolderMerged => "folder_merged",
+        }
+    }
+
+    /// Returns what an edit does that makes `new` of `old`.
+    pub fn of_edit(old: &[u8], new: &[u8]) -> Self {
+        match new.starts_with(old) && new.len() > old.len() {
+            true => Self::Appended,
+            false => Self::Replaced,
         }
     }
 

@@ -12,7 +12,7 @@ pub type FolderRest = BTreeMap<String, Vec<u8>>;
 /// A folder before a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PastFolder {
-    /// The permission bits of the folder.
+    /// The permission bits of the folder; 0 if nothing is known of them.
     pub mode: u32,
     /// What it held beside files and folders.
     pub rest: FolderRest,

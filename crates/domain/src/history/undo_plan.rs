@@ -5,6 +5,7 @@
 //! its file would be exactly the version that the change made. So a plan never touches what anybody
 //! else wrote later. What cannot be given back is left with the reason, and the rest is planned
 //! without it: a folder or a link at the path of a file, or a version that is not in the history.
+//! A path that a file had only in between keeps nothing from going back further: see `detours`.
 //!
 //! A step may make folders that only an earlier state needs. The plan removes each of them once it
 //! is in the way of a file and nothing in it is wanted, or at the end. `again` plans an undo that
@@ -21,9 +22,12 @@ use super::past_change::{ChangeNumber, PastChange, PastChangeKind};
 use super::past_folder::{FolderNow, FolderRest, PastFolder};
 
 pub mod again;
+mod detours;
 mod folders;
 mod order;
 pub mod places;
+
+use detours::{Detour, Lost, Whereabouts};
 
 /// One step of an undo. Each is one guarded change of one file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,8 +169,9 @@ pub struct LeftChange {
     pub number: ChangeNumber,
     /// The file that was changed since, or that cannot be given back.
     pub path: SpacePath,
-    /// The path to which the file cannot go back; `None` if the file would stay at its path. For a
-    /// folder that holds something, what that is, and for a file that somebody moved, where it is.
+    /// The path to which the file cannot go back, the earliest one that is known; `None` if the file
+    /// would stay at its path. For a folder that holds something, what that is, and for a file that
+    /// somebody moved, where it is.
     pub to: Option<SpacePath>,
     /// Why the change is left.
     pub why: LeftReason,
@@ -184,8 +189,18 @@ impl LeftChange {
             (Some(held), LeftReason::Holds { others }) => {
                 format!("stays, since it holds {held} and {others} more")
             }
-            (Some(place), LeftReason::GoneSince) => {
+            (Some(place), LeftReason::MovedSince) => {
                 format!("is not there any more; it is at {place} now")
+            }
+            (_, LeftReason::FolderStaysClosed { mode, was }) => format!(
+                "keeps the mode {mode:03o}, although the folder that was there had {was:03o}, \
+                 since an undo opens no folder that is closed"
+            ),
+            (Some(_), LeftReason::PathTaken) if self.to.as_ref() == Some(&self.path) => {
+                format!("cannot come back, since {}", self.why.text())
+            }
+            (Some(to), why) if why.is_of_file_itself() => {
+                format!("cannot go back to {to}, since it {}", why.text())
             }
             (Some(to), why) => format!("cannot go back to {to}, since {}", why.text()),
             (None, why) if why.is_somebodys() => why.text().to_owned(),
@@ -201,8 +216,21 @@ pub enum LeftReason {
     ChangedSince,
     /// The file has gone.
     GoneSince,
+    /// As `ChangedSince`, where the history lacks changes that may have done it.
+    MaybeChangedUnrecorded,
+    /// As `GoneSince`, where the history lacks changes that may have done it.
+    MaybeGoneUnrecorded,
+    /// Somebody moved the file elsewhere.
+    MovedSince,
     /// The folder has a mode that no call gave it.
     FolderModeChanged,
+    /// The folder has fewer rights than the one that was there before, and an undo opens none.
+    FolderStaysClosed {
+        /// The mode that the folder keeps.
+        mode: u32,
+        /// The mode of the folder before.
+        was: u32,
+    },
     /// Another file has the path to which a file would go back.
     PathTaken,
     /// A folder that a call made holds something, which is named, and so many others.
@@ -227,10 +255,17 @@ impl LeftReason {
     fn text(self) -> &'static str {
         match self {
             Self::ChangedSince => "was changed since",
-            Self::GoneSince => "is not there any more",
+            Self::GoneSince | Self::MovedSince => "is not there any more",
+            Self::MaybeChangedUnrecorded => {
+                "was changed since, maybe by a change that is not in the history"
+            }
+            Self::MaybeGoneUnrecorded => {
+                "is not there any more, maybe through a change that is not in the history"
+            }
             Self::FolderModeChanged => {
                 "is a folder with another mode than it had, which somebody gave it since"
             }
+            Self::FolderStaysClosed { .. } => "is a folder that stays closed",
             Self::PathTaken => "there is another file",
             Self::Holds { .. } => "holds something",
             Self::LacksParts => "does not hold all any more that it held",
@@ -246,13 +281,38 @@ impl LeftReason {
         }
     }
 
+    /// Returns the reason where the history lacks changes after the one that is left.
+    #[must_use]
+    pub fn beside_unrecorded(self) -> Self {
+        match self {
+            Self::ChangedSince => Self::MaybeChangedUnrecorded,
+            Self::GoneSince => Self::MaybeGoneUnrecorded,
+            why => why,
+        }
+    }
+
+    /// Whether the reason tells of the file, and not of what has the path to which it would go.
+    fn is_of_file_itself(self) -> bool {
+        matches!(
+            self,
+            Self::ChangedSince
+                | Self::GoneSince
+                | Self::MaybeChangedUnrecorded
+                | Self::MaybeGoneUnrecorded
+        )
+    }
+
     /// Whether somebody changed the file since, so that the undo leaves what is theirs. Otherwise
     /// something keeps the undo from giving the file back.
     fn is_somebodys(self) -> bool {
         match self {
             Self::ChangedSince
             | Self::GoneSince
+            | Self::MaybeChangedUnrecorded
+            | Self::MaybeGoneUnrecorded
+            | Self::MovedSince
             | Self::FolderModeChanged
+            | Self::FolderStaysClosed { .. }
             | Self::PathTaken
             | Self::Holds { .. }
             | Self::LacksParts => true,
@@ -319,7 +379,8 @@ pub trait UndoFacts {
         None
     }
 
-    /// Returns what a folder was before a change of it.
+    /// Returns what a folder was before a change of it; for one that the change made, which mode it
+    /// got.
     fn folder_before(&mut self, _change: ChangeNumber) -> PastFolder {
         PastFolder::default()
     }
@@ -337,6 +398,10 @@ struct Planner<'a> {
     /// not remove, and those that the changes so far made.
     folders: BTreeSet<SpacePath>,
     known: folders::KnownFolders,
+    /// The files that cannot come back to a path, by that path.
+    detours: BTreeMap<SpacePath, Detour>,
+    /// The moves of files that the changes created, with the creations.
+    moves_of_created: BTreeMap<ChangeNumber, ChangeNumber>,
     plan: UndoPlan,
 }
 
@@ -354,6 +419,8 @@ fn planned<'a>(changes: &[PastChange], facts: &'a mut dyn UndoFacts) -> Planner<
         named: BTreeSet::new(),
         folders: BTreeSet::new(),
         known: folders::KnownFolders::default(),
+        detours: BTreeMap::new(),
+        moves_of_created: detours::moves_of_created(changes),
         plan: UndoPlan::default(),
     };
     for change in changes.iter().rev() {
@@ -406,20 +473,26 @@ impl Planner<'_> {
         self.leave_at((path, None), number, why);
     }
 
-    /// Leaves a change of a file, which cannot go back to the path `to` if there is one.
+    /// Leaves a change of a file, which cannot go back to the path `to` if there is one. Returns
+    /// what was added, so that it can be left out again.
     fn leave_at(
         &mut self,
         (path, to): (&SpacePath, Option<&SpacePath>),
         number: ChangeNumber,
         why: LeftReason,
-    ) {
+    ) -> Option<LeftChange> {
         if !why.is_somebodys() && !self.named.insert(path.clone()) {
-            return;
+            return None;
         }
-        self.plan.left.push(LeftChange { number, path: path.clone(), to: to.cloned(), why });
+        let left = LeftChange { number, path: path.clone(), to: to.cloned(), why };
+        self.plan.left.push(left.clone());
+        Some(left)
     }
 
     fn take_back(&mut self, change: &PastChange) {
+        if self.take_back_on_detour(change) {
+            return;
+        }
         let file = self.file(&change.path, change.number);
         if file.wanted == change.after {
             file.wanted = change.before;
@@ -433,18 +506,44 @@ impl Planner<'_> {
                 PathNow::Blocked(obstacle) if is_gone => LeftReason::Blocked(obstacle),
                 _ => missing,
             };
-            self.leave(change.number, &change.path, why);
+            let left = self.leave_at((&change.path, None), change.number, why);
+            if let (PastChangeKind::Removed, Some(version)) = (change.kind, change.before) {
+                self.add_detour(&change.path, Whereabouts::InHistory(version), left);
+            }
         }
         // Otherwise the change was taken back before, or never made after it was recorded.
     }
 
     fn move_back(&mut self, change: &PastChange, to: &SpacePath) {
+        let detour = self.detours.remove(to);
+        if let Some(left) = detour.as_ref().and_then(|detour| detour.left.as_ref()) {
+            // The file may go back to the earlier path, or that is the one to name.
+            self.leave_out(left);
+        }
+        match detour.map(|detour| detour.file) {
+            None => self.move_back_from(change, to),
+            Some(Whereabouts::At(place)) => self.move_back_from(change, &place),
+            Some(Whereabouts::InHistory(version)) => self.bring_back_moved(change, to, version),
+            Some(Whereabouts::Lost(lost)) => self.lose_further(change, lost),
+            Some(Whereabouts::Going) => self.add_detour(&change.path, Whereabouts::Going, None),
+        }
+    }
+
+    /// Takes a move back of a file that is at the path `to` by now.
+    fn move_back_from(&mut self, change: &PastChange, to: &SpacePath) {
         let there = self.file(to, change.number).wanted;
         let here = self.file(&change.path, change.number).wanted;
         match (there, here) {
             (Some(version), None) if Some(version) == change.after => {
                 // The move is a step of its own, so what was planned for the files comes before.
                 self.settle(&change.path);
+                let is_in_history = self.file(to, change.number).made.is_none();
+                if is_in_history && self.obstacle(to).is_some() {
+                    return self.give_on((to, &change.path), change.number, version);
+                }
+                if self.obstacle(&change.path).is_some() && self.let_created_go(change, to) {
+                    return;
+                }
                 if self.lacks_wanted(to) {
                     return self.move_back_as_it_is(change, to, version);
                 }
@@ -456,31 +555,45 @@ impl Planner<'_> {
                     false if self.is_twin_of_moved(change, to) => Some(LeftReason::ChangedSince),
                     false => self.obstacle(&change.path).map(LeftReason::Blocked),
                 };
-                if let Some(why) = why {
-                    let place = matches!(why, LeftReason::Blocked(_)).then_some(&change.path);
-                    return self.leave_at((to, place), change.number, why);
+                match why {
+                    None => self.add_move_back(change, to, version),
+                    Some(why @ LeftReason::Blocked(_)) => {
+                        let left = self.leave_at((to, Some(&change.path)), change.number, why);
+                        self.add_detour(&change.path, Whereabouts::At(to.clone()), left);
+                    }
+                    Some(why) => self.leave(change.number, to, why),
                 }
-                self.add_move_back(change, to, version);
             }
             // The move was taken back before, or never made after it was recorded.
             (_, Some(version)) if Some(version) == change.before && there != change.after => {}
-            (None, _) => {
-                let why = match self.file(to, change.number).at_first {
-                    PathNow::Blocked(obstacle) => LeftReason::Blocked(obstacle),
-                    PathNow::File(_) | PathNow::Nothing => LeftReason::GoneSince,
-                };
-                self.leave(change.number, to, why);
-            }
-            (Some(version), Some(_)) if Some(version) == change.after => {
-                let file = self.file(to, change.number);
-                if file.made.is_none() {
-                    // The file is only in the history. Its place may be that of an earlier file.
-                    file.wanted = None;
+            (None, _) => match self.file(to, change.number).at_first {
+                PathNow::Blocked(Obstacle::Unreadable) => {
+                    let why = LeftReason::Blocked(Obstacle::Unreadable);
+                    let left = self.leave_at((to, None), change.number, why);
+                    let lost =
+                        Lost { place: to.clone(), why: LeftReason::GoneSince, is_gone: false };
+                    self.add_detour(&change.path, Whereabouts::Lost(lost), left);
                 }
-                let place = (to, Some(&change.path));
-                self.leave_at(place, change.number, LeftReason::PathTaken);
+                _ => self.lose(change, to, LeftReason::GoneSince),
+            },
+            (Some(version), Some(_)) if Some(version) == change.after => {
+                if self.let_created_go(change, to) {
+                    return;
+                }
+                let file = self.file(to, change.number);
+                let (place, now) = match file.made {
+                    Some(_) => (to, Whereabouts::At(to.clone())),
+                    // The place of a file that is only in the history may be that of another one.
+                    None => {
+                        file.wanted = None;
+                        (&change.path, Whereabouts::InHistory(version))
+                    }
+                };
+                let place = (place, Some(&change.path));
+                let left = self.leave_at(place, change.number, LeftReason::PathTaken);
+                self.add_detour(&change.path, now, left);
             }
-            _ => self.leave(change.number, to, LeftReason::ChangedSince),
+            _ => self.lose(change, to, LeftReason::ChangedSince),
         }
     }
 
@@ -512,7 +625,8 @@ impl Planner<'_> {
         if let Some(from) = self.file(to, change.number).made {
             if let Some(obstacle) = self.obstacle(&change.path) {
                 let place = (to, Some(&change.path));
-                return self.leave_at(place, change.number, LeftReason::Blocked(obstacle));
+                self.leave_at(place, change.number, LeftReason::Blocked(obstacle));
+                return;
             }
             self.add_move_back(change, to, from);
         }

@@ -28,8 +28,7 @@ use stile_store::history::{
 
 use super::{OwnerFiles, OwnerFilesError};
 
-/// The tool of the changes that an undo makes.
-pub const UNDO: &str = "undo";
+pub use stile_domain::history::past_change::UNDO;
 
 /// The tool of the changes that give a file an old version.
 pub const RESTORE: &str = "restore";
@@ -73,7 +72,7 @@ pub enum Shortfall<'a> {
 impl PlannedUndo {
     /// Returns how an output shows the paths of the plan.
     pub fn shown_paths(&self) -> ShownPaths {
-        let unrecorded = self.unrecorded.iter().flat_map(|gap| &gap.paths);
+        let unrecorded = self.unrecorded.iter().flat_map(UnrecordedChanges::paths);
         ShownPaths::of(self.plan.paths().chain(unrecorded))
     }
 
@@ -143,7 +142,8 @@ pub async fn plan(
     let undone = undone_before(owner, &changes)?;
     let (mut plan, found) = plan_of(owner, &changes, &undone).await?;
     plan.bring_back_first();
-    let modes = plan_folder_modes(owner, (query, &changes), &mut plan).await?;
+    let modes = plan_folder_modes(owner, (query, &changes, &undone), &mut plan).await?;
+    doubt_reasons(&mut plan, &changes, &unrecorded);
     let (room, lacking) = decide_room(owner, &plan, &found).await?;
     Ok(Some(PlannedUndo { plan, modes, room, lacking, unrecorded }))
 }
@@ -152,7 +152,7 @@ pub async fn plan(
 /// before the changes.
 async fn plan_folder_modes(
     owner: &OwnerFiles,
-    (query, changes): (&ChangeQuery, &[PastChange]),
+    (query, changes, undone): (&ChangeQuery, &[PastChange], &[PastChange]),
     plan: &mut UndoPlan,
 ) -> Result<BTreeMap<SpacePath, u32>, OwnerFilesError> {
     let mut notes = owner.history.folder_notes(query)?;
@@ -173,10 +173,17 @@ async fn plan_folder_modes(
         now.extend(mode.map(|mode| (path.clone(), mode)));
     }
     let all = owner.history.folder_notes(&ChangeQuery::default())?;
-    let FolderModes { steps, left } = folder_modes(&before, &now, [&notes, &all]);
+    let FolderModes { steps, mut left } = folder_modes(&before, &now, [&notes, &all]);
+    left.retain(|left| !is_given_back(&left.path, undone));
     plan.steps.extend(steps);
     plan.left.extend(left);
     Ok(before.into_iter().map(|(path, folder)| (path, folder.mode)).collect())
+}
+
+/// Whether an undo gave a folder back already. Whatever mode it has now is somebody's then.
+fn is_given_back(path: &SpacePath, undone: &[PastChange]) -> bool {
+    let of_folder = undone.iter().rev().find(|undo| undo.kind.is_of_folder() && undo.path == *path);
+    of_folder.is_some_and(|undo| undo.kind == PastChangeKind::FolderCreated)
 }
 
 /// Takes from folders the rights that they do not keep, before files come back into them. What
@@ -246,6 +253,18 @@ fn unrecorded(
     Ok(lines)
 }
 
+/// Says of files that were changed since, or are gone, that a change may have done it that no
+/// history has, if there were such changes later.
+fn doubt_reasons(plan: &mut UndoPlan, changes: &[PastChange], unrecorded: &[UnrecordedChanges]) {
+    let Some(last) = unrecorded.iter().map(|gap| gap.until).max() else { return };
+    let times: BTreeMap<_, _> = changes.iter().map(|change| (change.number, change.at)).collect();
+    for left in &mut plan.left {
+        if times.get(&left.number).is_none_or(|at| *at <= last) {
+            left.why = left.why.beside_unrecorded();
+        }
+    }
+}
+
 /// How long after the last change that a call recorded it may have made others, in microseconds.
 const MOST_CALL: i64 = 60 * 1_000_000;
 
@@ -305,6 +324,15 @@ struct Found {
     past_folders: BTreeMap<ChangeNumber, PastFolder>,
     /// Where files and folders are that calls moved.
     places: Places,
+    /// How versions are got that no file has now, and maybe no history: from what a step replaces.
+    made: BTreeMap<ContentHash, MadeVersion>,
+}
+
+/// A version that a step makes of a file, which is the version `from` by then; `None` where there is
+/// no file.
+struct MadeVersion {
+    path: SpacePath,
+    from: Option<ContentHash>,
 }
 
 impl UndoFacts for Found {
@@ -387,6 +415,9 @@ async fn plan_of(
         for step in unknown.into_iter().filter(|_| all_paths_are_known) {
             let UndoStep::Restore { path, from, to, before } = step else { continue };
             let lacks = lacks(owner, &found, &path, (from, to)).await;
+            if lacks.is_none() {
+                found.made.entry(to).or_insert(MadeVersion { path: path.clone(), from });
+            }
             found.lacks.insert((path, before, from), lacks);
         }
     }
@@ -404,14 +435,36 @@ async fn is_other_file(
 }
 
 /// Returns the bytes of a version that a file is by then. The file may be at another path now, from
-/// which the plan moves it back.
+/// which the plan moves it back, or a step may make the version of what is there.
 async fn bytes_by_then(owner: &OwnerFiles, found: &Found, version: ContentHash) -> Option<Vec<u8>> {
-    let is_source = |now: &PathNow| *now == PathNow::File(version);
-    let source = found.now.iter().find(|(_, now)| is_source(now)).map(|(path, _)| path);
-    match source {
-        Some(source) => owner.tools.version_bytes(&owner.caller, source, None).await.ok(),
-        None => owner.history.version_bytes(version, owner.most_bytes()).ok(),
+    let (mut wanted, mut steps) = (version, Vec::new());
+    let mut bytes = loop {
+        let is_source = |now: &PathNow| *now == PathNow::File(wanted);
+        let source = found.now.iter().find(|(_, now)| is_source(now)).map(|(path, _)| path);
+        let there = match source {
+            Some(source) => owner.tools.version_bytes(&owner.caller, source, None).await.ok(),
+            None => owner.history.version_bytes(wanted, owner.most_bytes()).ok(),
+        };
+        if let Some(there) = there {
+            break there;
+        }
+        let MadeVersion { path, from } = found.made.get(&wanted)?;
+        // Each version has one step, so the steps come to an end, or go round.
+        if steps.len() > found.made.len() {
+            return None;
+        }
+        match from {
+            Some(from) => {
+                steps.push((path, wanted));
+                wanted = *from;
+            }
+            None => break owner.history.bytes_of(path, wanted, None, owner.most_bytes()).ok()?,
+        }
+    };
+    while let Some((path, made)) = steps.pop() {
+        bytes = owner.history.bytes_of(path, made, Some(&bytes), owner.most_bytes()).ok()?;
     }
+    Some(bytes)
 }
 
 /// Decides what the history keeps of what the steps of a plan replace or remove. Returns the files,
@@ -434,20 +487,22 @@ async fn decide_room(
             Some(from) => bytes_by_then(owner, found, from).await,
             None => None,
         };
+        let most = owner.most_bytes();
         let needs = wanted.map(|wanted| {
             // A version that cannot be found any more makes its step fail.
-            let most = owner.most_bytes();
             owner.history.needed_for(path, wanted, bytes.as_deref(), most).unwrap_or_default()
         });
         let copy = from.map(|from| {
-            let kind = match wanted {
-                Some(_) => PastChangeKind::Replaced,
-                None => PastChangeKind::Removed,
-            };
+            let given = wanted.map(|wanted| {
+                let given = owner.history.bytes_of(path, wanted, bytes.as_deref(), most);
+                // Of a version that cannot be found, nothing is known to begin with it.
+                given.ok().filter(|_| bytes.is_some()).unwrap_or_default()
+            });
             let version = (from, bytes.as_deref().unwrap_or_default());
-            owner.history.foresee_copy(&owner.call, (kind, path), version)
+            owner.history.foresee_copy(&owner.call, (path, given.as_deref()), version)
         });
-        steps.push(ForeseenStep { rows, needs: needs.flatten(), copy: copy.transpose()? });
+        let copy = copy.transpose()?.flatten();
+        steps.push(ForeseenStep { rows, needs: needs.flatten(), copy });
     }
     Ok(owner.history.undo_room(&steps)?)
 }

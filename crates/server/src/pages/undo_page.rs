@@ -16,7 +16,7 @@ use stile_domain::percent::encode_component;
 use stile_domain::records::instant::Instant;
 use stile_domain::shown_paths::ShownPaths;
 use stile_domain::unseen::{shown, shown_ends};
-use stile_store::history::ChangeQuery;
+use stile_store::history::{ChangeQuery, UnrecordedName};
 use tokio::runtime::Handle;
 
 use super::frame::{ACTIVITY_PATH, FILE_PATH, UNDO_PATH};
@@ -336,7 +336,7 @@ fn shortfall_words(shortfall: &Shortfall<'_>, (all, now): (&ShownPaths, i64)) ->
         Shortfall::Unrecorded(gap) => html! {
             (gap.changes) " changes by " bdi { (name_of(&gap.client)) } " between "
             (moment(now, gap.since)) " and " (moment(now, gap.until))
-            " are not in the history, which had no room for them: " (paths(&gap.paths, all))
+            " are not in the history, which had no room for them: " (unrecorded(&gap.names, all))
             @if !gap.names_all() { ", and maybe others" }
         },
         Shortfall::NotKept(files) => html! {
@@ -348,11 +348,22 @@ fn shortfall_words(shortfall: &Shortfall<'_>, (all, now): (&ShownPaths, i64)) ->
 
 /// Returns links to files, one after another, as far as they fit.
 fn paths(files: &[SpacePath], all: &ShownPaths) -> Markup {
-    let shown = Room::of(REASON_BYTES).fit(files.iter().enumerate(), MAX_NAMED, |(at, path)| {
-        html! { @if at > 0 { ", " } (file(path, all)) }
+    one_after_another(files, |path| file(path, all))
+}
+
+/// Returns what changes concerned that no history has, one after another, as far as it fits.
+fn unrecorded(names: &[UnrecordedName], all: &ShownPaths) -> Markup {
+    one_after_another(names, |name| {
+        html! { (file(&name.path, all)) @if let Some(to) = &name.to { " to " (file(to, all)) } }
+    })
+}
+
+fn one_after_another<T>(things: &[T], words: impl Fn(&T) -> Markup) -> Markup {
+    let shown = Room::of(REASON_BYTES).fit(things.iter().enumerate(), MAX_NAMED, |(at, thing)| {
+        html! { @if at > 0 { ", " } (words(thing)) }
     });
     html! {
         (shown)
-        @if files.len() > shown.shown { ", and " (files.len() - shown.shown) " more" }
+        @if things.len() > shown.shown { ", and " (things.len() - shown.shown) " more" }
     }
 }

@@ -227,6 +227,23 @@ fn import_account(place: &Place) {
 }
 
 #[test]
+fn owner_access_a_purpose_has_at_most_300_characters_on_the_form_for_a_grant_and_its_token() {
+    let place = Place::new();
+    import_account(&place);
+    let mut owner = place.signed_in_browser();
+    for (client, letters) in [("whole", 300), ("long", 301)] {
+        let page = owner.get(&place.at("/owner/grant?connection=bank&stream=transactions"));
+        let (purpose, field) = ("é".repeat(letters), ("field-0-amount", "on"));
+        let fields = [("client", client), ("purpose", &*purpose), field, ("do", "make")];
+        let made = place.send(&mut owner, &page, "/owner/grant", &fields);
+        assert!(text_of(&made).contains("id=\"made-token\""), "{}", text_of(&made));
+    }
+    let grants = place.stile(&["grant", "list", "--json"]);
+    assert_eq!(grants.matches(&format!("\"{}\"", "é".repeat(300))).count(), 2, "{grants}");
+    assert!(!grants.contains(&"é".repeat(301)), "{grants}");
+}
+
+#[test]
 fn owner_access_a_grant_of_an_approval_has_the_clients_name_and_says_what_it_shows() {
     let place = Place::new();
     import_account(&place);

@@ -52,19 +52,24 @@ fn answered(file: &Path) -> PathBuf {
     file.with_extension("done")
 }
 
+/// Starts a server, in a process that runs the test of this name, whose clock is moved from the
+/// start on by as many seconds as the file says.
+fn launch(rig: &Rig, moved: &Path, test: &str) -> Server {
+    let mut command = Command::new(&rig.binary);
+    let (root, state) = (rig.root.to_str().unwrap(), rig.state.to_str().unwrap());
+    let serve = ["stile", "serve", root, "--listen", "127.0.0.1:0", "--state", state];
+    command.args([test, "--exact", "--nocapture"]).env("HOME", rig.home());
+    command.env(MOVED, moved).env(ARGUMENTS, serve.join("\n"));
+    Server::start(command)
+}
+
 impl Jumping {
-    fn start(folder: &Path) -> Self {
+    fn start(folder: &Path, test: &str) -> Self {
         let rig = Rig::below(folder, std::env::current_exe().unwrap());
         let moved = folder.join("moved");
         fs::write(&moved, "0").unwrap();
         let token = mint(&rig);
-        let mut command = Command::new(&rig.binary);
-        let name = "clock::a_clock_that_jumps_expires_tokens_and_breaks_nothing_else";
-        let (root, state) = (rig.root.to_str().unwrap(), rig.state.to_str().unwrap());
-        let serve = ["stile", "serve", root, "--listen", "127.0.0.1:0", "--state", state];
-        command.args([name, "--exact", "--nocapture"]).env("HOME", rig.home());
-        command.env(MOVED, &moved).env(ARGUMENTS, serve.join("\n"));
-        let server = Server::start(command);
+        let server = launch(&rig, &moved, test);
         let client = server.client(&token);
         Self { rig, server, moved, token, client }
     }
@@ -209,7 +214,8 @@ fn a_clock_that_jumps_expires_tokens_and_breaks_nothing_else() {
     println!("STILE_RIG_SEED={seed}");
     let mut chance = Chance::of(seed);
     let folder = tempfile::tempdir().unwrap();
-    let mut place = Jumping::start(folder.path());
+    let test = "clock::a_clock_that_jumps_expires_tokens_and_breaks_nothing_else";
+    let mut place = Jumping::start(folder.path(), test);
     let text = "# Note\n".to_owned();
     fs::write(place.rig.root.join("note.md"), &text).unwrap();
     (0..5).for_each(|id| place.store(id));
@@ -252,8 +258,44 @@ fn a_clock_that_jumps_expires_tokens_and_breaks_nothing_else() {
     println!("{jumps} jumps, {} records, {} lines in the journal", followed.records, dated.len());
 }
 
+#[test]
+fn a_server_keeps_the_journal_for_400_days_unless_it_is_told_otherwise() {
+    if let Some(moved) = std::env::var_os(MOVED) {
+        return serve(Path::new(&moved));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let test = "clock::a_server_keeps_the_journal_for_400_days_unless_it_is_told_otherwise";
+    let mut place = Jumping::start(folder.path(), test);
+    fs::write(place.rig.root.join("note.md"), "# Note\n").unwrap();
+    // After a jump by more than a day, lines go to a new file.
+    for days in [-200, -198] {
+        place.jump(days * DAY);
+        place.tool("text.read", json!({ "path": format!("/{days}.md") }));
+    }
+    let Jumping { rig, server, moved, .. } = place;
+    assert!(server.stop().0.success());
+    let long_ago = SystemTime::now() - Duration::from_secs(500 * DAY.unsigned_abs());
+    let journal = rig.state.join("journal");
+    walk(&journal, &mut |path| {
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_times(fs::FileTimes::new().set_modified(long_ago)).unwrap();
+    });
+    let kept = |name: &str| {
+        let mut found = false;
+        walk(&journal, &mut |path| found |= fs::read_to_string(path).unwrap().contains(name));
+        found
+    };
+    assert!(kept("/-200.md") && kept("/-198.md"));
+    fs::write(&moved, (201 * DAY).to_string()).unwrap();
+    assert!(launch(&rig, &moved, test).stop().0.success());
+    assert_eq!((kept("/-200.md"), kept("/-198.md")), (false, true), "after 401 and 399 days");
+}
+
 /// Serves, as the arguments say, and moves the clock to where the file says.
 fn serve(moved: &Path) {
+    if let Ok(seconds) = fs::read_to_string(moved).unwrap().parse() {
+        move_wall_clock(seconds);
+    }
     let file = moved.to_owned();
     std::thread::spawn(move || {
         let mut last = String::new();

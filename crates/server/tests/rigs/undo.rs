@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
@@ -50,6 +51,8 @@ struct Stage {
     modes: BTreeMap<String, u32>,
     /// What the person saved, moved, or put in place of something.
     touched: BTreeSet<String>,
+    /// What the person made where nothing was.
+    made: BTreeSet<String>,
     /// The files with whose content agents made others.
     twins: BTreeSet<String>,
     /// Whether the history has room for all, and nobody but the agent does anything.
@@ -169,7 +172,7 @@ impl Stage {
     fn deed(&mut self, client: &mut Http) -> Deed {
         let files = self.files();
         let (name, known, content) = (self.any_name(), self.any(&files), self.text());
-        match (self.chance.below(13), known) {
+        match (self.chance.below(15), known) {
             (0..3, Some((path, text))) => {
                 Deed::new("file.remove", json!({ "path": path, "hash": hash(&text) }))
             }
@@ -193,6 +196,21 @@ impl Stage {
             (9, _) => Deed::new("folder.remove", json!({ "path": self.one_of(&FOLDERS) })),
             (10, _) => self.removal_of_a_folder(client),
             (11, _) => self.move_of_a_folder(client, &files, &name),
+            (13, Some((path, text))) => {
+                let arguments = json!({ "path": path, "hash": hash(&text), "to": name });
+                self.twins.insert(path);
+                Deed::new("file.copy", arguments)
+            }
+            // Moves on a file that was moved before, so that it had a path in between.
+            (14, _) => {
+                let (path, to) = (self.moves.last().map(|it| it.1.clone()), name);
+                let path = path.filter(|path| files.contains_key(path));
+                let Some(path) = path.or(files.keys().next().cloned()) else {
+                    return Deed::new("folder.create", json!({ "path": to }));
+                };
+                let arguments = json!({ "path": path, "hash": hash(&files[&path]), "to": to });
+                Deed { moves: vec![(path, to)], ..Deed::new("file.move", arguments) }
+            }
             _ => {
                 // Now and then with the content that a file had which the agent removed.
                 let again = self.originals.get(&name).filter(|_| self.serial.is_multiple_of(3));
@@ -229,11 +247,14 @@ impl Stage {
     }
 
     /// Does what a person does: saves a file, removes it, gives it another name, puts a link in
-    /// place of it or of its folder, or makes a folder somewhere.
+    /// place of it or of its folder, closes a folder, or makes a file or a folder somewhere.
     fn person(&mut self) {
         let Some((path, _)) = self.any(&self.files()) else { return };
         let file = self.rig.root.join(&path);
-        match self.chance.below(8) {
+        match self.chance.below(12) {
+            8 => return self.close_a_folder(),
+            9 => return self.make_a_closed_folder(),
+            10 | 11 => return self.make_a_file(),
             0 => {
                 fs::remove_file(&file).unwrap();
                 symlink("/nowhere", &file).unwrap();
@@ -255,6 +276,57 @@ impl Stage {
             _ => fs::write(&file, format!("saved by hand {}\n", self.serial)).unwrap(),
         }
         self.touched.insert(path);
+    }
+
+    fn close_a_folder(&mut self) {
+        let name = self.one_of(&FOLDERS);
+        let folder = self.rig.root.join(name);
+        if folder.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+            // The agent is not all that the folders differ by.
+            self.is_alone = false;
+        }
+    }
+
+    /// Makes a folder with a file where nothing is, and closes it.
+    fn make_a_closed_folder(&mut self) {
+        let name = self.any_name();
+        let folder = self.rig.root.join(&name);
+        if fs::create_dir(&folder).is_ok() {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+            fs::write(folder.join("secret.md"), format!("secret {}\n", self.serial)).unwrap();
+            self.made.insert(format!("{name}/secret.md"));
+            self.touched.insert(name);
+        }
+    }
+
+    /// Makes a file where nothing is, which may be a path that another file had in between.
+    fn make_a_file(&mut self) {
+        let name = match self.moves.is_empty() {
+            true => self.any_name(),
+            false => self.moves[self.chance.below(self.moves.len())].1.clone(),
+        };
+        let file = self.rig.root.join(&name);
+        let made = fs::File::options().write(true).create_new(true).open(&file);
+        if made.is_ok() {
+            fs::write(file, format!("made by hand {}\n", self.serial)).unwrap();
+            self.made.insert(name);
+        }
+    }
+
+    /// Returns the modes of all folders, each by what tells it from every other one there ever was.
+    fn folders(&self) -> BTreeMap<(u64, SystemTime), (PathBuf, u32)> {
+        let (mut found, mut folders) = (BTreeMap::new(), vec![self.rig.root.clone()]);
+        while let Some(folder) = folders.pop() {
+            let metadata = folder.symlink_metadata().unwrap();
+            let inner = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+            folders.extend(inner.filter(|path| path.symlink_metadata().unwrap().is_dir()));
+            if let Ok(made) = metadata.created() {
+                let mode = metadata.permissions().mode() & 0o777;
+                found.insert((metadata.ino(), made), (folder, mode));
+            }
+        }
+        found
     }
 
     fn link_in_place_of_a_folder(&mut self) {
@@ -353,7 +425,13 @@ impl Stage {
 
     /// Takes back what an agent did. The history may know nothing of an agent.
     fn undo(&self, seed: u64, agent: &str) -> Undone {
+        let before = self.folders();
         let undone = self.take_back(seed, &["undo", "--client", agent, "--since", "1h"]);
+        for (folder, (path, mode)) in self.folders() {
+            let Some((was_at, was)) = before.get(&folder) else { continue };
+            let is_open = mode & !was != 0;
+            assert!(!is_open, "seed {seed}: {was_at:?} of {was:o} is {path:?} with {mode:o} now");
+        }
         let is_nothing = undone.told.contains("the history has no change");
         Undone { is_whole: undone.is_whole || is_nothing, ..undone }
     }
@@ -388,7 +466,8 @@ impl Stage {
                 continue;
             }
             all_back = false;
-            if !is_twin_named && !places.iter().any(|place| is_named(place)) {
+            // The owner looks for a file where it was at first.
+            if !is_twin_named && !is_named(path) {
                 fail("did not come back and is not named", path);
             }
         }
@@ -412,7 +491,11 @@ impl Stage {
         // the next undo of that one.
         let all_left = files.keys().filter(|_| undone.len() == 1);
         for path in all_left {
+            let is_made = self.made.contains(path)
+                || files[path].starts_with("made by hand")
+                || files[path].starts_with("secret ");
             let is_known = self.originals.contains_key(path) || self.touched.contains(path);
+            let is_known = is_known || is_made;
             if !is_known && !is_ours(path) && !is_named(path) {
                 fail("was left by the agent and is not named", path);
             }
@@ -499,6 +582,7 @@ fn stage(folder: &Path, seed: u64) -> Stage {
         whole: BTreeMap::new(),
         modes: BTreeMap::new(),
         touched: BTreeSet::new(),
+        made: BTreeSet::new(),
         twins: BTreeSet::new(),
         is_alone: false,
         moves: Vec::new(),

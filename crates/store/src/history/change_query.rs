@@ -48,18 +48,39 @@ pub struct UnrecordedChanges {
     pub client: String,
     /// How many changes there were.
     pub changes: u64,
-    /// The files of the first of them.
-    pub paths: Vec<SpacePath>,
+    /// The files and folders of some of them: first what others than the client made.
+    pub names: Vec<UnrecordedName>,
     /// When the first of them was made.
     pub since: Instant,
     /// When the last of them was made.
     pub until: Instant,
 }
 
+/// A file or a folder that a change without a row concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnrecordedName {
+    /// The path, of a move the one before.
+    pub path: SpacePath,
+    /// The path that a move gave it.
+    pub to: Option<SpacePath>,
+}
+
+impl UnrecordedName {
+    /// Returns the paths that the change concerned.
+    pub fn paths(&self) -> impl Iterator<Item = &SpacePath> {
+        std::iter::once(&self.path).chain(&self.to)
+    }
+}
+
 impl UnrecordedChanges {
+    /// Returns the paths of the changes, as far as they are known.
+    pub fn paths(&self) -> impl Iterator<Item = &SpacePath> {
+        self.names.iter().flat_map(UnrecordedName::paths)
+    }
+
     /// Whether no other file was changed. Several changes of one file name the file once, so there
     /// may be others beyond the last name.
     pub fn names_all(&self) -> bool {
-        self.changes <= self.paths.len() as u64
+        self.changes <= self.names.len() as u64
     }
 }

@@ -147,7 +147,7 @@ pub(super) fn insert(
     if let Some(why) = room.make_for_row(row, class)? {
         return Ok(match refuses {
             true => Err(why.into()),
-            false => room.merge_or_count(waiting, why)?,
+            false => room.merge_or_count(waiting, (row_of(row.kind, class), why))?,
         });
     }
     let beginning = waiting.beginning.as_ref().map(|beginning| room.keep_beginning(beginning));

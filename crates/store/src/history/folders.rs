@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
 use stile_domain::history::folder_modes::{FolderNote, OWNER_ALONE};
-use stile_domain::history::past_change::{ChangeNumber, PastChange};
+use stile_domain::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::past_folder::PastFolder;
 use stile_domain::history::retention::{Room, RowOf, room_for_row};
 use stile_domain::path::SpacePath;
@@ -38,7 +38,9 @@ impl History {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut room = RoomMaker::new(&transaction, limit);
         for folder in folders {
-            self.remove_note_in_between(&transaction, &share, folder)?;
+            if !call.is_of_owner() {
+                self.remove_note_in_between(&transaction, &share, folder)?;
+            }
             let bytes = note_bytes(folder);
             match room_for_row(bytes, RowOf::First, &room.history_use(&share)?) {
                 Room::Free => {}
@@ -48,7 +50,9 @@ impl History {
                 Room::OverShare | Room::TooLarge if call.is_of_owner() => {}
                 Room::OverShare | Room::TooLarge => {
                     let client = (share.as_str(), call.author().name());
-                    room.count_without_row(self.space, client, folder.path.as_str())?;
+                    let to = folder.to.as_ref().map(SpacePath::as_str);
+                    let named = ((folder.path.as_str(), to), RowOf::First);
+                    room.count_without_row(self.space, client, named)?;
                     continue;
                 }
             }
@@ -141,7 +145,8 @@ impl History {
         Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// Returns what the folders were before the changes of folders among `changes`.
+    /// Returns what the folders were before the changes of folders among `changes`, and of those
+    /// which a call made, the mode that it gave them, if it knew one.
     ///
     /// # Errors
     /// [`HistoryError`].
@@ -159,6 +164,9 @@ impl History {
             };
             let found = query.query_row([change.number.0], columns).optional()?;
             let (mode, rest) = found.unwrap_or_default();
+            if mode.is_none() && change.kind == PastChangeKind::FolderCreated {
+                continue;
+            }
             // Where a note lacks the mode, only the owner gets in.
             let mode = mode.unwrap_or(OWNER_ALONE);
             let FileMetadata { attributes, .. } = FileMetadata::from_columns(mode, rest.as_deref());

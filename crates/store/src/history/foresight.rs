@@ -59,17 +59,25 @@ impl History {
         Ok(self.found_bytes(path, wanted, current, limit)?.1)
     }
 
-    /// Returns what it takes to keep the version of a file that a step of an undo replaces or
-    /// removes. `bytes` is what the file holds by then.
+    /// Returns what it takes to keep the version of a file that a step of an undo replaces with
+    /// `wanted`, or removes; `None` if the file only gets longer, so that nothing need be kept.
+    /// `bytes` is what the file holds by then.
     ///
     /// # Errors
     /// [`HistoryError`].
     pub fn foresee_copy(
         &self,
         call: &Call,
-        (kind, path): (PastChangeKind, &SpacePath),
+        (path, wanted): (&SpacePath, Option<&[u8]>),
         (version, bytes): (ContentHash, &[u8]),
-    ) -> Result<ForeseenCopy, HistoryError> {
+    ) -> Result<Option<ForeseenCopy>, HistoryError> {
+        let kind = match wanted {
+            Some(wanted) => PastChangeKind::of_edit(bytes, wanted),
+            None => PastChangeKind::Removed,
+        };
+        if kind == PastChangeKind::Appended {
+            return Ok(None);
+        }
         let change = NewChange {
             kind,
             path,
@@ -89,15 +97,15 @@ impl History {
         let copy = |(version, bytes)| -> Result<UndoCopy, HistoryError> {
             let bytes = match stored(&self.relaxed(), version)? {
                 Some(stored) => stored.bytes_of_later(),
-                None => zstd::bulk::compress(bytes, objects::LEVEL)?.len() as u64,
+                None => objects::compressed_size(kind, bytes)?,
             };
             Ok(UndoCopy { version, bytes })
         };
-        Ok(ForeseenCopy {
+        Ok(Some(ForeseenCopy {
             path: path.clone(),
             version: copy((version, bytes))?,
             beginning: beginning.map(copy).transpose()?,
-        })
+        }))
     }
 
     /// Decides what an undo keeps. Returns the files, too, of which it does not keep what its steps

@@ -5,7 +5,7 @@
 
 use rusqlite::{OptionalExtension as _, params};
 use stile_domain::history::past_change::{ChangeNumber, PastChangeKind};
-use stile_domain::history::retention::merged;
+use stile_domain::history::retention::{RowOf, merged};
 
 use super::change_row::ChangeRow;
 use super::error::{HistoryError, NoRoom};
@@ -28,11 +28,11 @@ impl RoomMaker<'_> {
     pub(super) fn merge_or_count(
         &mut self,
         waiting: &Waiting,
-        why: NoRoom,
+        (of, why): (RowOf, NoRoom),
     ) -> rusqlite::Result<Result<Kept, HistoryError>> {
         let row = &waiting.row;
         let Some((before, kind)) = self.row_to_merge(row)? else {
-            self.count_unrecorded(row)?;
+            self.count_unrecorded(row, of)?;
             return Ok(Err(why.into()));
         };
         self.row_bytes = 0;

@@ -34,6 +34,7 @@ mod stored_version;
 #[cfg(test)]
 mod tests;
 mod undo_room;
+mod unrecorded;
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -48,7 +49,9 @@ use stile_domain::path::SpacePath;
 
 use crate::state::{OldSpace, StateDir, folder_identity, make_folder};
 
-pub use change_query::{ChangeQuery, ClientChanges, NewestFirst, UnrecordedChanges};
+pub use change_query::{
+    ChangeQuery, ClientChanges, NewestFirst, UnrecordedChanges, UnrecordedName,
+};
 pub use error::{HistoryError, NoRoom, VersionError};
 pub(crate) use file_metadata::{FileMetadata, MetadataOf};
 pub(crate) use folder_before::FolderBefore;

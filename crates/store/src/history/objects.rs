@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use rusqlite::{OptionalExtension as _, TransactionBehavior};
 use stile_domain::hash::{ContentHash, ContentHasher};
+use stile_domain::history::past_change::PastChangeKind;
 use stile_domain::history::retention::VersionClass;
 
 use super::change_row::ChangeRow;
@@ -215,12 +216,27 @@ fn new_object(hash: ContentHash) -> String {
     format!("{hash}-{}.zst", uuid::Uuid::new_v4().simple())
 }
 
+/// Returns the bytes that a version takes once it is stored for a change of this kind.
+pub(super) fn compressed_size(kind: PastChangeKind, bytes: &[u8]) -> io::Result<u64> {
+    // The file of an edit is in memory, and that of a removal is read piece by piece.
+    if kind != PastChangeKind::Removed || bytes.len() as u64 <= MOST_IN_MEMORY {
+        return Ok(zstd::bulk::compress(bytes, LEVEL)?.len() as u64);
+    }
+    let mut counted = Counted(0);
+    compress_pieces(bytes, &mut counted)?;
+    Ok(counted.0)
+}
+
 /// Compresses the first `size` bytes of a file piece by piece. Returns the hash of what was read.
 fn compress((file, size): (&File, u64), to: impl io::Write) -> io::Result<ContentHash> {
+    compress_pieces(Pieces { file, offset: 0 }.take(size), to)
+}
+
+/// Compresses all that can be read. Returns the hash of what was read.
+fn compress_pieces(mut pieces: impl Read, to: impl io::Write) -> io::Result<ContentHash> {
     let mut encoder = zstd::stream::write::Encoder::new(to, LEVEL)?;
     let mut hasher = ContentHasher::default();
     let mut buffer = vec![0; 256 * 1024];
-    let mut pieces = Pieces { file, offset: 0 }.take(size);
     loop {
         let read = match pieces.read(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

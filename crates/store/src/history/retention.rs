@@ -3,12 +3,12 @@
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use stile_domain::history::retention::victims;
-use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
 
 use super::error::HistoryError;
 use super::room::{Laters, RESERVATION_AGE, RoomMaker};
 use super::settings::{self, HistoryLimits};
+use super::unrecorded::UnrecordedNames;
 use super::{History, UnrecordedChanges};
 use crate::now;
 
@@ -130,10 +130,8 @@ impl History {
              WHERE space = ?1 ORDER BY share",
         )?;
         let rows = query.query_map([self.space], |row| {
-            let paths: String = row.get(4)?;
-            let paths: Vec<String> = serde_json::from_str(&paths).unwrap_or_default();
             Ok(UnrecordedChanges {
-                paths: paths.iter().filter_map(|path| SpacePath::parse(path).ok()).collect(),
+                names: UnrecordedNames::parse(&row.get::<_, String>(4)?).names(),
                 client: row.get(0)?,
                 changes: u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default(),
                 since: Instant(row.get(2)?),

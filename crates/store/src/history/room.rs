@@ -10,8 +10,8 @@ use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::PastChangeKind;
 use stile_domain::history::retention::{
-    Addition, HistoryUse, LastChange, Room, VersionClass, class_of, room_for, room_for_row, row_of,
-    victims,
+    Addition, HistoryUse, LastChange, Room, RowOf, VersionClass, class_of, room_for, room_for_row,
+    row_of, victims,
 };
 
 use super::CallBy;
@@ -19,12 +19,11 @@ use super::change_row::{ChangeRow, integer};
 use super::error::NoRoom;
 use super::stored_version::{Place, StoredVersion};
 use super::undo_room::UndoRoom;
+use super::unrecorded::UnrecordedNames;
 use crate::now;
 
 /// After this time in microseconds a reservation is of a process that was killed.
 pub(super) const RESERVATION_AGE: i64 = 10 * 60 * 1_000_000;
-/// How many files are named whose changes have no row, and the most bytes of their names.
-const MOST_NAMED: (i64, i64) = (64, 16 * 1024);
 
 /// A later version that goes to make room.
 struct Later {
@@ -402,27 +401,33 @@ impl<'t> RoomMaker<'t> {
     }
 
     /// Counts a change that is made without a row.
-    pub(super) fn count_unrecorded(&self, row: &ChangeRow) -> rusqlite::Result<()> {
-        self.count_without_row(row.space, (&row.share, row.author.name()), &row.path)
+    pub(super) fn count_unrecorded(&self, row: &ChangeRow, of: RowOf) -> rusqlite::Result<()> {
+        let paths = (row.path.as_str(), row.destination.as_deref());
+        self.count_without_row(row.space, (&row.share, row.author.name()), (paths, of))
     }
 
     /// Counts something that a client did at a path and that has no row.
     pub(super) fn count_without_row(
         &self,
         space: i64,
-        (share, name): (&str, &str),
-        path: &str,
+        (share, client): (&str, &str),
+        (paths, of): ((&str, Option<&str>), RowOf),
     ) -> rusqlite::Result<()> {
+        let known: Option<String> = self
+            .transaction
+            .prepare_cached("SELECT paths FROM unrecorded WHERE space = ?1 AND share = ?2")?
+            .query_row(params![space, share], |row| row.get(0))
+            .optional()?;
+        let mut names =
+            known.map_or_else(UnrecordedNames::default, |it| UnrecordedNames::parse(&it));
+        names.add(paths, of == RowOf::Bulk);
         self.transaction
             .prepare_cached(
                 "INSERT INTO unrecorded (space, share, client, changes, since, until, paths) \
-                 VALUES (?1, ?2, ?3, 1, ?4, ?4, json_array(?5)) ON CONFLICT (space, share) \
-                 DO UPDATE SET changes = changes + 1, until = ?4, paths = CASE \
-                 WHEN json_array_length(paths) >= ?6 OR length(paths) + length(?5) > ?7 \
-                 OR EXISTS (SELECT 1 FROM json_each(paths) WHERE value = ?5) THEN paths \
-                 ELSE json_insert(paths, '$[#]', ?5) END",
+                 VALUES (?1, ?2, ?3, 1, ?4, ?4, ?5) ON CONFLICT (space, share) \
+                 DO UPDATE SET changes = changes + 1, until = ?4, paths = ?5",
             )?
-            .execute(params![space, share, name, now().0, path, MOST_NAMED.0, MOST_NAMED.1])?;
+            .execute(params![space, share, client, now().0, names.text()])?;
         Ok(())
     }
 }

@@ -373,7 +373,7 @@ fn changes_that_have_no_room_for_a_row_are_counted() {
     assert!(removed.lacks.is_none());
     let [unrecorded] = rig.history.unrecorded().unwrap().try_into().unwrap();
     assert_eq!((unrecorded.client.as_str(), unrecorded.changes), ("greedy", 20 - recorded as u64));
-    assert_eq!(unrecorded.paths.last(), Some(&path("/19")));
+    assert_eq!(unrecorded.paths().last(), Some(&path("/19")));
     // A token that names no client is known by its user.
     for number in 20..40 {
         let call = Call::new(author("ann"));
@@ -772,12 +772,12 @@ fn foreseen(
     (name, content): (&str, &[u8]),
     given: Option<&[u8]>,
 ) -> ForeseenStep {
-    let (file, kind) = (path(name), PastChangeKind::Removed);
+    let file = path(name);
     let version = (ContentHash::digest(content), content);
     ForeseenStep {
         rows: History::bytes_of_row(&file, None, &FolderRest::new()),
         needs: given.map(ContentHash::digest),
-        copy: Some(rig.history.foresee_copy(undo, (kind, &file), version).unwrap()),
+        copy: rig.history.foresee_copy(undo, (&file, None), version).unwrap(),
     }
 }
 

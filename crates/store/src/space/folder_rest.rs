@@ -12,7 +12,9 @@ use std::os::fd::OwnedFd;
 use stile_domain::error::Refusal;
 use stile_domain::hash::{ContentHash, hex};
 use stile_domain::history::past_change::PastChangeKind;
-use stile_domain::history::past_folder::{FolderNow, PastFolder, rest_name, rest_name_bytes};
+use stile_domain::history::past_folder::{
+    FolderNow, FolderRest, PastFolder, rest_name, rest_name_bytes,
+};
 use stile_domain::listing::EntryKind;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, Permit, Read};
@@ -180,8 +182,16 @@ impl Change<'_> {
         &self,
         folders: &[SpacePath],
     ) -> Result<Recorded<'_>, Refusal> {
-        let created = PastChangeKind::FolderCreated;
-        let changes = folders.iter().map(|path| of_folder(self, created, (path, None)));
+        // So an undo can tell a mode that somebody gave the folder later.
+        let mode = |path| {
+            let mode = self.mode_of_new_folder(path)?;
+            Some(FileMetadata { mode, attributes: FolderRest::new() })
+        };
+        let modes: Vec<_> = folders.iter().map(mode).collect();
+        let changes = folders.iter().zip(&modes).map(|(path, mode)| NewChange {
+            metadata: mode.as_ref(),
+            ..of_folder(self, PastChangeKind::FolderCreated, (path, None))
+        });
         let changes: Vec<_> = changes.map(|it| (it, VersionSource::WithinAfter)).collect();
         self.inner.record_all(self.call, &changes)
     }

@@ -89,7 +89,7 @@ impl Change<'_> {
     /// Returns the mode of a folder that is made: the one that an undo knows, or that the folder
     /// had which a call removed or moved away last; for an undo that knows neither, one for the
     /// owner alone.
-    fn mode_of_new_folder(&self, path: &SpacePath) -> Option<u32> {
+    pub(super) fn mode_of_new_folder(&self, path: &SpacePath) -> Option<u32> {
         let of_history = || self.history.as_ref().and_then(|it| it.mode_of_folder(path));
         let known = self.call.folder_mode(path).or_else(of_history);
         // The server itself must be able to put the files into it.
@@ -108,16 +108,19 @@ impl Change<'_> {
         let io = |error: io::Error| refusal(&error, path);
         let folder = self.root.open_folder(path).map_err(io)?;
         let now = os::status(&folder).map_err(io)?.mode & 0o777;
-        if now == to {
-            return Ok(());
-        }
-        if now != from && now != from & to {
+        if now != from && now != to && now != from & to {
             return Err(Refusal::StaleFolder { path: path.clone() });
         }
         self.may_begin()?;
-        if let Some(history) = &self.history {
+        // Also of one that was narrowed before the call had a number, so that its undo finds it.
+        if let Some(history) = &self.history
+            && from != to
+        {
             let before = FolderBefore { path: path.clone(), mode: from, to: None };
             history.note_folders(self.call, &[before]);
+        }
+        if now == to {
+            return Ok(());
         }
         os::set_mode(&folder, to).and_then(|()| os::sync(&folder)).map_err(io)
     }

@@ -245,7 +245,13 @@ impl Change<'_> {
     ) -> Result<EditedFile, Stop> {
         let limit = self.options.limits.file_size;
         let target = self.lock(path)?;
-        let old = self.open_for_change(&target)?;
+        // An undo replaces what a client put in the place of another file that could be written: a
+        // copy of a file that nobody may write.
+        let was_writable = matches!(like, Some(Like::Removed(before)) if before.mode & 0o222 != 0);
+        let old = match self.call.takes_back() {
+            Some(_) if was_writable => self.open_alone(&target)?,
+            _ => self.open_for_change(&target)?,
+        };
         let bytes = read_whole(&old.file, old.status.stamp.size, limit)
             .map_err(target.io())?
             .ok_or_else(|| too_large_to_edit(path, limit))?;
@@ -665,10 +671,12 @@ const MOST_STORED_TWICE: usize = 64 * 1024;
 /// Returns what an edit does, and what of the old version the history stores. A long file to whose
 /// end a program keeps adding is not stored again each time.
 fn kind_of_edit<'b>(old: &'b [u8], new: &[u8]) -> (PastChangeKind, VersionSource<'b>) {
-    match new.starts_with(old) && new.len() > old.len() {
-        false => (PastChangeKind::Replaced, VersionSource::Bytes(old)),
-        true => (PastChangeKind::Appended, source_before_append(old)),
-    }
+    let kind = PastChangeKind::of_edit(old, new);
+    let source = match kind {
+        PastChangeKind::Appended => source_before_append(old),
+        _ => VersionSource::Bytes(old),
+    };
+    (kind, source)
 }
 
 /// Returns what of a version the history stores before something is added to it.

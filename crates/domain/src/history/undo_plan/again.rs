@@ -87,10 +87,11 @@ fn leave_out_what_is_taken_back(
     changes: &[PastChange],
     taken_back: &TakenBack<'_>,
 ) {
-    let asked: BTreeMap<_, _> = changes.iter().map(|change| (change.number, change)).collect();
+    let asked: BTreeSet<_> = changes.iter().map(|change| change.number).collect();
+    let done = taken_back.of(changes);
     plan.left.retain(|left| {
         // A change that an undo made is not to be taken back itself.
-        let is_asked = asked.get(&left.number).is_some_and(|change| !taken_back.has(change));
+        let is_asked = asked.contains(&left.number) && !done.contains(&left.number);
         is_asked || !left.why.is_somebodys()
     });
 }
@@ -115,7 +116,7 @@ fn leave_what_somebody_moved(
             false => matches!(facts.now(place), PathNow::File(_)),
         };
         if let Some(place) = place.filter(|place| is_there(place)) {
-            let why = LeftReason::GoneSince;
+            let why = LeftReason::MovedSince;
             plan.left.push(LeftChange { number, path: path.clone(), to: Some(place), why });
         }
     }
@@ -155,6 +156,31 @@ impl<'u> TakenBack<'u> {
         taken_back
     }
 
+    /// Returns those of `changes` that undos took back. With a move to a path, an undo takes back
+    /// what became of the file there, too: it may have gone back from elsewhere.
+    fn of(&self, changes: &[PastChange]) -> BTreeSet<ChangeNumber> {
+        let (mut done, mut came) = (BTreeSet::new(), BTreeMap::new());
+        for change in changes.iter().filter(|change| !change.kind.is_of_folder()) {
+            let has_come = change.kind != PastChangeKind::Created
+                && came.get(&change.path).copied().unwrap_or(false);
+            let is_done = self.has(change) || has_come;
+            if is_done {
+                done.insert(change.number);
+            }
+            match &change.to {
+                Some(to) => {
+                    came.remove(&change.path);
+                    came.insert(to, is_done);
+                }
+                None if change.kind == PastChangeKind::Created => drop(came.remove(&change.path)),
+                None => {}
+            }
+        }
+        let of_folders = changes.iter().filter(|it| it.kind.is_of_folder() && self.has(it));
+        done.extend(of_folders.map(|change| change.number));
+        done
+    }
+
     fn has(&self, change: &PastChange) -> bool {
         match change.kind {
             kind if is_of_folder_alone(kind) => {
@@ -163,7 +189,10 @@ impl<'u> TakenBack<'u> {
             kind if kind.is_move() => {
                 let to = change.to.as_ref().unwrap_or(&change.path);
                 let in_place = if kind.is_of_folder() { &self.folders } else { &self.in_place };
-                self.has_move(change.number) || has_in_place(in_place.get(to), change.number)
+                // Or the file came back to the path before, without the one in between.
+                let came_back = || has_in_place(in_place.get(&change.path), change.number);
+                let number = change.number;
+                self.has_move(number) || has_in_place(in_place.get(to), number) || came_back()
             }
             _ => has_in_place(self.in_place.get(&change.path), change.number),
         }
@@ -271,8 +300,7 @@ enum Choice {
 /// Chooses what finds fewer changes of somebody else, and then what takes fewer steps.
 fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) -> Choice {
     let asked: BTreeSet<_> = group.changes.iter().map(|change| change.number).collect();
-    let done = group.changes.iter().filter(|change| taken_back.has(change));
-    let mut done: BTreeSet<_> = done.map(|change| change.number).collect();
+    let mut done = taken_back.of(&group.changes);
     let open = &asked - &done;
     let (choice, steps) = choose_by_plan(group, &open, facts);
     let all = group.all();
@@ -282,10 +310,8 @@ fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) 
     // Somebody changed these files after an undo took back what the steps would take back, or the
     // undo of other changes did that: then it gave back what was there before, whatever it holds.
     let own = TakenBack::by(&group.undone);
-    let by_own = |number| {
-        let is_own = |it: &PastChange| it.number == number && own.has(it);
-        ended_by_own.contains(&number) || group.changes.iter().any(is_own)
-    };
+    let done_by_own = own.of(&group.changes);
+    let by_own = |number| ended_by_own.contains(&number) || done_by_own.contains(&number);
     let is_again = |step: &&UndoStep| step.takes_back().is_some_and(|first| done.contains(&first));
     let folders_left_by_us: BTreeMap<_, _> = all.iter().flat_map(folders_after).collect();
     let mut changed_since = BTreeSet::new();

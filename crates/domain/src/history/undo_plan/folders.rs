@@ -9,10 +9,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::folder_modes::OWNER_ALONE;
 use super::super::past_folder::{FolderNow, FolderRest, PastFolder};
 use super::{
-    ChangeNumber, LeftReason, PastChange, PastChangeKind, PathNow, Planner, SpacePath, UndoStep,
-    below,
+    ChangeNumber, LeftChange, LeftReason, PastChange, PastChangeKind, PathNow, Planner, SpacePath,
+    UndoStep, below,
 };
 
 /// What the plan knows of folders.
@@ -24,10 +25,22 @@ pub(super) struct KnownFolders {
     now: BTreeMap<SpacePath, Option<FolderRest>>,
     /// The modes of folders after the steps so far, as far as they are known.
     modes: BTreeMap<SpacePath, u32>,
+    /// The modes that calls left folders with which are to go, as far as they are known.
+    left_with: BTreeMap<SpacePath, u32>,
     /// The changes that made those folders which are to go.
     made: BTreeMap<SpacePath, ChangeNumber>,
     /// The steps that make folders again which calls removed, by their places in the plan.
     given: BTreeMap<SpacePath, usize>,
+    /// The folders that cannot come back to a path, by that path.
+    detours: BTreeMap<SpacePath, FolderDetour>,
+}
+
+/// A folder that cannot come back to a path, with what is left because of that so far.
+#[derive(Debug)]
+struct FolderDetour {
+    /// The path at which the folder is; `None` if it was removed.
+    place: Option<SpacePath>,
+    left: Option<LeftChange>,
 }
 
 impl KnownFolders {
@@ -69,11 +82,42 @@ impl Planner<'_> {
     pub(super) fn take_back_folder(&mut self, change: &PastChange) {
         match (change.kind, &change.to) {
             (PastChangeKind::FolderMoved | PastChangeKind::FolderMerged, Some(to)) => {
-                self.move_folder_back(change, to)
+                match self.end_detour(to) {
+                    None => self.move_folder_back(change, to),
+                    Some(Some(place)) => self.move_folder_back(change, &place),
+                    Some(None) => self.give_folder_back(change),
+                }
             }
-            (PastChangeKind::FolderRemoved, _) => self.give_folder_back(change),
-            _ => self.let_folder_go(&change.path, change.number),
+            (PastChangeKind::FolderRemoved, _) => {
+                self.known.detours.remove(&change.path);
+                self.give_folder_back(change);
+            }
+            _ => match self.end_detour(&change.path) {
+                None => self.let_folder_go(&change.path, change.number),
+                Some(Some(place)) => self.let_folder_go(&place, change.number),
+                Some(None) => {}
+            },
         }
+    }
+
+    /// Returns where the folder is that cannot come back to a path. What is left because of that is
+    /// left out, since the folder may go back to an earlier path, or was not there before.
+    fn end_detour(&mut self, path: &SpacePath) -> Option<Option<SpacePath>> {
+        let FolderDetour { place, left } = self.known.detours.remove(path)?;
+        if let Some(left) = left {
+            self.leave_out(&left);
+        }
+        Some(place)
+    }
+
+    fn add_folder_detour(
+        &mut self,
+        path: &SpacePath,
+        place: Option<&SpacePath>,
+        left: Option<LeftChange>,
+    ) {
+        let detour = FolderDetour { place: place.cloned(), left };
+        self.known.detours.insert(path.clone(), detour);
     }
 
     /// Returns what a folder holds beside files and folders after the steps so far; `None` if there
@@ -101,12 +145,24 @@ impl Planner<'_> {
     /// Lets a folder go that was not there before a change, once nothing is in it.
     fn let_folder_go(&mut self, path: &SpacePath, number: ChangeNumber) {
         if let Some(rest) = self.folder(path) {
-            self.let_folder_with_go(path, rest, number);
+            let PastFolder { mode, .. } = self.facts.folder_before(number);
+            self.let_folder_with_go(path, (rest, mode), number);
         }
     }
 
-    fn let_folder_with_go(&mut self, path: &SpacePath, rest: FolderRest, number: ChangeNumber) {
+    /// Lets a folder go that holds this beside files and folders, and to which a change left this
+    /// mode; 0 if that is not known.
+    fn let_folder_with_go(
+        &mut self,
+        path: &SpacePath,
+        (rest, mode): (FolderRest, u32),
+        number: ChangeNumber,
+    ) {
         self.folder_at_first(path);
+        self.known.left_with.remove(path);
+        if mode != 0 {
+            self.known.left_with.insert(path.clone(), mode);
+        }
         self.known.now.insert(path.clone(), Some(rest));
         self.known.made.insert(path.clone(), number);
         self.folders.insert(path.clone());
@@ -124,7 +180,8 @@ impl Planner<'_> {
         self.clear_other_folder(path, mode);
         if self.folder(path).is_none() {
             if let Some((place, why)) = self.bar_to_folder(path, number) {
-                return self.leave_at((path, place.as_ref()), number, why);
+                let left = self.leave_at((path, place.as_ref()), number, why);
+                return self.add_folder_detour(path, None, left);
             }
             self.add_given(path, (None, FolderRest::new()), mode, number);
             self.known.given.insert(path.clone(), self.plan.steps.len() - 1);
@@ -159,9 +216,8 @@ impl Planner<'_> {
         }
         let Some(mut there) = there else {
             match here {
-                Some(_) if is_lost => self.leave(number, to, LeftReason::GoneSince),
-                Some(_) => self.keep_folder(from),
-                None => self.leave(number, to, LeftReason::GoneSince),
+                Some(_) if !is_lost => self.keep_folder(from),
+                _ => drop(self.leave_at((to, Some(from)), number, LeftReason::GoneSince)),
             }
             return;
         };
@@ -169,15 +225,24 @@ impl Planner<'_> {
             if here.is_none()
                 && let Some((_, why)) = self.bar_to_folder(from, number)
             {
-                return self.leave_at((to, Some(from)), number, why);
+                let left = self.leave_at((to, Some(from)), number, why);
+                return self.add_folder_detour(from, Some(to), left);
             }
             there.retain(|name, _| !moving.contains_key(name));
             let now_given = given.into_iter().chain(moving.clone()).collect();
-            self.add_given(from, (Some(to), moving), mode, number);
+            // Whoever closed the folder where it is wants it closed.
+            let now = self.known.modes.get(to).copied();
+            let now = now.filter(|now| here.is_none() && *now != mode);
+            let closed = now.map_or(mode, |now| mode & (now | OWNER_ALONE));
+            self.add_given(from, (Some(to), moving), closed, number);
+            if closed != mode {
+                let why = LeftReason::FolderStaysClosed { mode: closed, was: mode };
+                self.leave(number, from, why);
+            }
             self.known.now.insert(from.clone(), Some(now_given));
         }
         self.keep_folder(from);
-        self.let_folder_with_go(to, there, number);
+        self.let_folder_with_go(to, (there, mode), number);
         if change.kind == PastChangeKind::FolderMerged {
             // The other folder was there before.
             self.keep_folder(to);
@@ -190,11 +255,13 @@ impl Planner<'_> {
         }
     }
 
-    /// Removes another folder that took the place of one, if it has another mode and nothing is
-    /// left in it. The first one is made again then.
+    /// Removes another folder that took the place of one, if it has another mode, which nobody gave
+    /// it since, and nothing is left in it. The first one is made again then.
     fn clear_other_folder(&mut self, path: &SpacePath, mode: u32) {
+        let left_with = self.known.left_with.get(path).copied();
+        let is_as_left = |now: u32| left_with.is_none_or(|left| left == now);
         let is_other = self.folders.contains(path)
-            && self.known.modes.get(path).is_some_and(|now| *now != mode);
+            && self.known.modes.get(path).is_some_and(|now| *now != mode && is_as_left(*now));
         if is_other {
             self.remove_folder(path);
         }

@@ -10,6 +10,7 @@ use super::places::Places;
 use super::*;
 use crate::records::instant::Instant;
 
+mod detours;
 mod folders;
 mod rest;
 
@@ -646,14 +647,8 @@ fn a_removed_file_comes_back_although_another_one_was_moved_to_its_path_and_cann
     // Somebody saves a file where the moved one was.
     world.disk.insert(path("/n"), hash(9));
     let plan = world.plan(&world.changes[from..]);
-    let (steps, left) = shown(&plan);
-    assert_eq!(
-        (steps, left),
-        (
-            vec!["restore /a".to_owned()],
-            vec!["/a: PathTaken".to_owned(), "/n: ChangedSince".to_owned()],
-        )
-    );
+    // The agent's own file, which it moved and removed, need not come back.
+    assert_eq!(shown(&plan), (vec!["restore /a".to_owned()], vec![]));
     world.carry_out(&plan);
     assert_eq!((world.disk[&path("/a")], world.disk[&path("/n")]), (hash(1), hash(9)));
 }

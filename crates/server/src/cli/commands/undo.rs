@@ -11,7 +11,7 @@ use stile_domain::history::undo_plan::{UndoPlan, UndoStep};
 use stile_domain::path::SpacePath;
 use stile_domain::shown_paths::ShownPaths;
 use stile_domain::unseen::shown;
-use stile_store::history::{ChangeQuery, ClientChanges, UnrecordedChanges};
+use stile_store::history::{ChangeQuery, ClientChanges, UnrecordedChanges, UnrecordedName};
 
 use crate::cli::compose::FilesOwner;
 use crate::cli::failure::Failure;
@@ -181,7 +181,11 @@ const NAMED: usize = 3;
 
 /// Returns the files of changes that are not in the history, as far as they are known.
 fn unrecorded_files(unrecorded: &UnrecordedChanges, shown: &ShownPaths) -> String {
-    let names: Vec<_> = unrecorded.paths.iter().map(|path| shown.show(path)).collect();
+    let name = |name: &UnrecordedName| match &name.to {
+        Some(to) => format!("{} to {}", shown.show(&name.path), shown.show(to)),
+        None => shown.show(&name.path),
+    };
+    let names: Vec<_> = unrecorded.names.iter().map(name).collect();
     let more = if unrecorded.names_all() { "" } else { ", and maybe others" };
     format!("{}{more}", names.join(", "))
 }
@@ -282,7 +286,7 @@ fn plan_json(planned: &PlannedUndo) -> Value {
         );
     let unrecorded = planned.unrecorded.iter().map(|gap| {
         json!({
-            "client": gap.client, "changes": gap.changes, "paths": gap.paths,
+            "client": gap.client, "changes": gap.changes, "paths": Vec::from_iter(gap.paths()),
             "since": gap.since.to_rfc3339(), "until": gap.until.to_rfc3339(),
         })
     });

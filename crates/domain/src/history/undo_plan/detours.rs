@@ -1,0 +1,191 @@
+//! Files that cannot come back to a path, since something else is there or they are gone.
+//!
+//! A file may have had that path only in between: it was moved there from another one. Then the
+//! path does not matter. The plan remembers where the file is, and goes on with the changes before:
+//! the file goes back from there to the earlier path, if that is free. If it is not, or the file is
+//! lost, the earlier path is the one that is named, since there the owner looks for the file. A file
+//! that a change created has no earlier path, so it just goes, and its place is free at once.
+
+use std::collections::BTreeMap;
+
+use crate::hash::ContentHash;
+use crate::path::SpacePath;
+
+use super::{ChangeNumber, LeftChange, LeftReason, PastChange, PastChangeKind, PathNow, Planner};
+
+/// A file that cannot come back to a path, with what is left because of that so far.
+#[derive(Debug)]
+pub(super) struct Detour {
+    pub(super) file: Whereabouts,
+    /// What is left out again if the file goes back further.
+    pub(super) left: Option<LeftChange>,
+}
+
+/// Where a file is that cannot come back to a path.
+#[derive(Debug)]
+pub(super) enum Whereabouts {
+    /// It stays at another path, to which a change moved it.
+    At(SpacePath),
+    /// It was removed, and the history has this version.
+    InHistory(ContentHash),
+    /// It is not what the changes made of it any more.
+    Lost(Lost),
+    /// The changes created it, and it goes.
+    Going,
+}
+
+/// A file that is not what the changes made of it any more.
+#[derive(Debug)]
+pub(super) struct Lost {
+    /// The last path that the changes gave it.
+    pub(super) place: SpacePath,
+    pub(super) why: LeftReason,
+    /// Whether the file is not there any more, at that path or where somebody moved it.
+    pub(super) is_gone: bool,
+}
+
+/// Returns the moves of files that `changes` created and that nobody else changed in between, each
+/// with the creation.
+pub(super) fn moves_of_created(changes: &[PastChange]) -> BTreeMap<ChangeNumber, ChangeNumber> {
+    let (mut created, mut moves) = (BTreeMap::new(), BTreeMap::new());
+    for change in changes.iter().filter(|change| !change.kind.is_of_folder()) {
+        let known = created.remove(&change.path);
+        let origin = match (known, change.before) {
+            (_, None) => Some(change.number),
+            (Some((origin, after)), before) if after == before => Some(origin),
+            _ => None,
+        };
+        let to = change.to.as_ref().unwrap_or(&change.path);
+        if let Some(origin) = origin.filter(|_| change.after.is_some()) {
+            created.insert(to, (origin, change.after));
+            if change.to.is_some() {
+                moves.insert(change.number, origin);
+            }
+        }
+    }
+    moves
+}
+
+impl Planner<'_> {
+    /// Lets a file go that changes created, before it was moved to the path `to` from one to which
+    /// it cannot go back. Returns `false` for any other file.
+    pub(super) fn let_created_go(&mut self, change: &PastChange, to: &SpacePath) -> bool {
+        let Some(origin) = self.moves_of_created.get(&change.number).copied() else { return false };
+        let file = self.file(to, change.number);
+        (file.wanted, file.before) = (None, origin);
+        (file.has_changes, file.first) = (true, Some(origin));
+        self.add_detour(&change.path, Whereabouts::Going, None);
+        true
+    }
+
+    pub(super) fn add_detour(
+        &mut self,
+        path: &SpacePath,
+        file: Whereabouts,
+        left: Option<LeftChange>,
+    ) {
+        self.detours.insert(path.clone(), Detour { file, left });
+    }
+
+    /// Leaves out what was left, since it comes back after all, or something else names it.
+    pub(super) fn leave_out(&mut self, left: &LeftChange) {
+        self.plan.left.retain(|other| other != left);
+        self.named.remove(&left.path);
+    }
+
+    /// Takes back a change of a file that cannot come back to its path. Returns `false` for a
+    /// change of another file that had the path before.
+    pub(super) fn take_back_on_detour(&mut self, change: &PastChange) -> bool {
+        let Some(mut detour) = self.detours.remove(&change.path) else { return false };
+        if change.kind == PastChangeKind::Removed {
+            return false;
+        }
+        let is_creation = change.before.is_none();
+        let mut is_of_file = true;
+        match &mut detour.file {
+            Whereabouts::At(place) => {
+                let place = place.clone();
+                let file = self.file(&place, change.number);
+                if file.wanted == change.after {
+                    file.wanted = change.before;
+                    file.before = change.number;
+                    file.has_changes = true;
+                    file.first = Some(change.number);
+                } else if file.wanted != change.before {
+                    is_of_file = false;
+                    self.leave(change.number, &place, LeftReason::ChangedSince);
+                }
+            }
+            Whereabouts::InHistory(version) => match change.before {
+                _ if change.after != Some(*version) => is_of_file = false,
+                Some(before) => *version = before,
+                None => {}
+            },
+            Whereabouts::Lost(lost) => is_of_file = lost.is_gone,
+            Whereabouts::Going => {}
+        }
+        match (is_creation, detour.left.as_ref()) {
+            (false, _) => drop(self.detours.insert(change.path.clone(), detour)),
+            // There was no file before.
+            (true, Some(left)) if is_of_file => self.leave_out(left),
+            (true, _) => {}
+        }
+        true
+    }
+
+    /// Takes a move back of a file that was removed and cannot come back to the path `to`, to which
+    /// the change moved it: the file comes back to the path before.
+    pub(super) fn bring_back_moved(
+        &mut self,
+        change: &PastChange,
+        to: &SpacePath,
+        version: ContentHash,
+    ) {
+        let (number, path) = (change.number, &change.path);
+        let here = self.file(path, number).wanted;
+        if change.after != Some(version) {
+            return self.leave(number, to, LeftReason::ChangedSince);
+        }
+        match here {
+            None => self.give_on((to, path), number, version),
+            // The move was taken back before.
+            Some(here) if Some(here) == change.before => {}
+            Some(_) => {
+                let left = self.leave_at((path, Some(path)), number, LeftReason::PathTaken);
+                self.add_detour(path, Whereabouts::InHistory(version), left);
+            }
+        }
+    }
+
+    /// Gives a file of which only the history has a version to the path that it had before a move.
+    pub(super) fn give_on(
+        &mut self,
+        (from, to): (&SpacePath, &SpacePath),
+        number: ChangeNumber,
+        version: ContentHash,
+    ) {
+        let removed = self.file(from, number);
+        if removed.made.is_none() {
+            removed.wanted = None;
+        }
+        let file = self.file(to, number);
+        (file.wanted, file.before) = (Some(version), number);
+        (file.has_changes, file.first) = (true, Some(number));
+    }
+
+    /// Leaves a move of a file that is not there any more, or not what the move left, and names the
+    /// path before the move.
+    pub(super) fn lose(&mut self, change: &PastChange, place: &SpacePath, why: LeftReason) {
+        let moved = self.facts.moved_since(place, change.number);
+        let is_elsewhere =
+            moved.is_some_and(|moved| matches!(self.facts.now(&moved), PathNow::File(_)));
+        let is_gone = why == LeftReason::GoneSince && !is_elsewhere;
+        self.lose_further(change, Lost { place: place.clone(), why, is_gone });
+    }
+
+    /// Names an earlier path of a file that is lost.
+    pub(super) fn lose_further(&mut self, change: &PastChange, lost: Lost) {
+        let left = self.leave_at((&lost.place, Some(&change.path)), change.number, lost.why);
+        self.add_detour(&change.path, Whereabouts::Lost(lost), left);
+    }
+}
