@@ -36,6 +36,7 @@ mod mapped_rows;
 pub mod markdown;
 pub mod mbox;
 pub mod notion_pages;
+pub mod notion_rows;
 pub mod outline;
 pub mod places;
 pub mod slack;

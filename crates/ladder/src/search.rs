@@ -30,6 +30,8 @@ use super::search_notes::{records_only, warnings};
 use super::text_lines;
 use super::wire;
 
+/// The most hits that are shown with their windows.
+const USUAL_LIMIT: u64 = 25;
 /// The bytes of a hit's other members, and of the continuation of the whole record.
 const OTHERS_BYTES: usize = 512;
 /// The most characters of an excerpt and of a title in the text.
@@ -57,7 +59,7 @@ pub struct Search {
     order: Option<OneOf<SearchOrderNames>>,
     /// 25 if left out.
     limit: Option<WholeNumber<1, 100>>,
-    /// `list`: a line each.
+    /// `list`: a line each, as above 25.
     detail: Option<OneOf<ListDetailNames>>,
     /// `next_cursor` of an answer, with the same other arguments.
     cursor: Option<String>,
@@ -151,12 +153,18 @@ impl Search {
     /// Reads a hit from a response.
     fn hit(&self, sent: &str) -> Result<Hit, LadderError> {
         let mut hit: Hit = wire::parse(sent)?;
-        hit.is_short = self.detail.is_some();
+        hit.is_short = self.is_list();
         hit.remove_marks();
         hit.remove_base64();
         hit.connection_id =
             non_empty_connection(hit.connection_id.take()).or(self.connection_id.clone());
         Ok(hit)
+    }
+
+    /// Whether each hit is a line. So are the hits of a caller who wants many: with their windows a
+    /// call would show some ten of a hundred.
+    fn is_list(&self) -> bool {
+        self.detail.is_some() || self.limit.is_some_and(|limit| limit.0 > USUAL_LIMIT)
     }
 
     fn request(&self) -> Result<ReadRequest, LadderError> {
@@ -230,8 +238,8 @@ impl RecordTool for Search {
         let items = PageItems::<'_, Hit>::new(hits);
         let count = items.count();
         let budgets = &context.budgets;
-        let text_budget = if self.detail.is_some() { budgets.list } else { budgets.text };
-        let reads = first.as_ref().filter(|_| self.detail.is_some()).map(|id| {
+        let text_budget = if self.is_list() { budgets.list } else { budgets.text };
+        let reads = first.as_ref().filter(|_| self.is_list()).map(|id| {
             let args = json_object([("id", id.as_str().into())]);
             format!("\n{}", text_lines::next_call("fetch", &args, "or with any other id"))
         });

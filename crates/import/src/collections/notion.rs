@@ -13,8 +13,10 @@ use std::sync::Arc;
 use stile_store::archive::{Archive, ArchiveEntry};
 
 use super::{Collection, Division, all_of};
-use crate::importers::notion_pages::{identified, stem_and_extension};
+use crate::importers::notion_pages::{identified, stem_and_extension, without_identifiers};
+use crate::importers::notion_rows::DatabasePages;
 use crate::importers::{csv, notion_pages};
+use crate::input::ImportInput;
 use crate::source::{ArchivedFiles, InputPath};
 
 /// An export of Notion.
@@ -38,8 +40,12 @@ fn is_part(entry: &ArchiveEntry) -> bool {
     extension.eq_ignore_ascii_case("zip") && named(stem)
 }
 
-/// Returns whether most Markdown and CSV files of an archive have an identifier of Notion, or all
-/// files are parts of an export.
+/// What to do with an export in another format.
+const HTML: &str = "HTML, which is not read: export again from Notion (Settings, General, Export all \
+    workspace content) with the format Markdown & CSV, and import that";
+
+/// Returns whether most Markdown, CSV and HTML files of an archive have an identifier of Notion, or
+/// all files are parts of an export.
 fn recognises(_: &Path, archive: &Archive) -> bool {
     let entries = archive.entries();
     if !entries.is_empty() && entries.iter().all(is_part) {
@@ -47,7 +53,7 @@ fn recognises(_: &Path, archive: &Archive) -> bool {
     }
     let texts = entries.iter().filter(|entry| {
         let (_, extension) = stem_and_extension(&entry.name);
-        ["md", "csv"].iter().any(|own| own.eq_ignore_ascii_case(extension))
+        ["md", "csv", "html"].iter().any(|own| own.eq_ignore_ascii_case(extension))
     });
     let (with, all) = texts.fold((0_usize, 0_usize), |(with, all), entry| {
         (with + usize::from(identified(&entry.name).is_some()), all + 1)
@@ -80,7 +86,9 @@ fn divide(archives: &[ArchivedFiles], division: &mut Division) {
             }
             let stream = stream_of(&entry.name, division);
             let place = InputPath::archived(&files.archive, &files.path, number);
-            division.add(&stream, &csv::IMPORTER, place);
+            let pages = Some(Arc::new(DatabasePages::new(pages_of(files, stem))));
+            let input = ImportInput { pages, ..ImportInput::whole(place, &csv::IMPORTER) };
+            division.add_input(&stream, input);
         }
     }
     for files in &all {
@@ -90,7 +98,7 @@ fn divide(archives: &[ArchivedFiles], division: &mut Division) {
                 "md" => pages.push(number),
                 "csv" => {}
                 _ if is_part(entry) => {}
-                "html" => division.skip(entry, "HTML: export as Markdown and CSV instead"),
+                "html" => division.skip(entry, HTML),
                 _ => division.skip(entry, "a file of a page, which is not stored"),
             }
         }
@@ -99,6 +107,21 @@ fn divide(archives: &[ArchivedFiles], division: &mut Division) {
             division.add(PAGES, &notion_pages::IMPORTER, place);
         }
     }
+}
+
+/// Returns the pages of a database, which are in a folder of its name beside its table. Some exports
+/// leave the identifier out of the names of folders.
+fn pages_of(files: &ArchivedFiles, table: &str) -> ArchivedFiles {
+    let table = table.trim_end_matches("_all");
+    let is_of = |name: &str| {
+        let (stem, extension) = stem_and_extension(name);
+        let folder = stem.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let is_named = folder == table || folder == without_identifiers(table);
+        extension.eq_ignore_ascii_case("md") && is_named
+    };
+    let numbers = files.entries().filter(|(_, entry)| is_of(&entry.name));
+    let numbers = numbers.map(|(number, _)| number).collect();
+    ArchivedFiles { numbers, ..files.clone() }
 }
 
 /// Returns a name for the stream of a database that no other one has: `reading-list-01234567` for

@@ -179,6 +179,49 @@ fn pages_and_databases_of_notion_become_records() {
 }
 
 #[test]
+fn an_edited_row_of_a_database_of_notion_keeps_its_record() {
+    let rig = rig();
+    let path = rig.write("export.zip", zip(&notion()));
+    assert_eq!(import(&rig, &[path.clone()]).0["plants-01234567"], (2, 0, 0, 0));
+    assert_eq!(import(&rig, &[path]).0["plants-01234567"], (0, 0, 2, 0));
+    let edited: Vec<(&str, &str)> = notion()
+        .into_iter()
+        .map(|(name, text)| match name {
+            // The page was given another title, and a row without a page other cells.
+            "Garden/Plants 0123456789abcdef0123456789abcde3_all.csv" => {
+                (name, "Name,Status,Height\nTall fern,Open,1.5\nMoss,Done,0.2\n")
+            }
+            "Garden/Plants/Fern 0123456789abcdef0123456789abcde4.md" => {
+                ("Garden/Plants/Tall fern 0123456789abcdef0123456789abcde4.md", "# Tall fern\n")
+            }
+            _ => (name, text),
+        })
+        .collect();
+    let path = rig.write("edited.zip", zip(&edited));
+    let (stored, _) = import(&rig, &[path]);
+    assert_eq!(stored["plants-01234567"], (0, 2, 0, 0));
+    let key = "0123456789abcdef0123456789abcde4";
+    let operation = stile_records::operations::Operation::GetRecord;
+    let row = rig.get(operation, "plants-01234567", key, &[])["data"].clone();
+    assert_eq!((&row["Name"], &row["Status"]), (&"Tall fern".into(), &"Open".into()));
+}
+
+#[test]
+fn an_export_of_notion_as_html_names_the_format_to_choose() {
+    let rig = rig();
+    let files = [
+        ("Garden 0123456789abcdef0123456789abcde0.html", "<html>"),
+        ("Garden/Herons 0123456789abcdef0123456789abcde1.html", "<html>"),
+        ("index.html", "<html>"),
+    ];
+    let path = rig.write("html.zip", zip(&files));
+    let export = divide(&[path], None).unwrap().unwrap();
+    assert_eq!(export.collection.name, "notion");
+    assert!(export.parts.is_empty());
+    assert!(export.skipped[0].reason.contains("Markdown & CSV"), "{:?}", export.skipped);
+}
+
+#[test]
 fn two_databases_of_one_name_have_streams_of_their_own_in_any_order() {
     let rig = rig();
     let (one, other) = (

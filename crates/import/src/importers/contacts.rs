@@ -50,7 +50,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     derived_fields: &[],
     because: &[
         "it is a file of contacts, a record for each card: `id` is its UID, or the digest of its \
-         name",
+         name, so import another address book into a stream of its own",
         "`updated` orders the records and is the time by which a grant counts; cards that do not say \
          it are outside of such a grant",
         "`name`, `organization`, `title` and `note` can be searched",
@@ -126,14 +126,16 @@ fn without_scheme(text: &str, scheme: &str) -> String {
 /// The longest identifier that becomes a key, in bytes.
 const MAX_ID_BYTES: usize = 480;
 
-/// Returns the key of a card. Without an identifier it is the digest of the name and the first
-/// address, so that a card keeps its record when something else of it changes.
+/// Returns the key of a card. Without an identifier it is the digest of the name, so that a card
+/// keeps its record when an address or a number changes. A card without a name has that of its
+/// organization, or else of its first address or number. Cards of one name are counted.
 fn id(lines: &[ContentLine], name: Option<&str>, keys: &mut Keys) -> String {
     let text = |name: &str| lines.iter().find(|line| line.name == name).map(ContentLine::text);
     let uid = text("UID").filter(|uid| !uid.is_empty() && uid.len() <= MAX_ID_BYTES);
     let id = uid.unwrap_or_else(|| {
-        let first = text("EMAIL").or_else(|| text("TEL")).unwrap_or_default();
-        let named = format!("{}\n{first}", name.unwrap_or_default());
+        let first = ["ORG", "EMAIL", "TEL"].into_iter().filter_map(text);
+        let mut named = name.map(str::to_owned).into_iter().chain(first);
+        let named = named.find(|text| !text.is_empty()).unwrap_or_default();
         format!("sha256:{}", ContentHash::digest(named.as_bytes()))
     });
     keys.take(id)

@@ -136,9 +136,7 @@ impl Pages {
         let (stem, _) = stem_and_extension(name);
         let (folder, own_name) = stem.rsplit_once('/').unwrap_or(("", stem));
         let named = titled(own_name);
-        let heading = text.lines().next().and_then(|line| line.strip_prefix("# "));
-        let title = heading.map(|heading| heading.trim().to_owned());
-        let title = title.filter(|title| !title.is_empty()).or_else(|| {
+        let title = title_of(text).or_else(|| {
             Some(named.as_ref().map_or_else(|| own_name.to_owned(), |(title, _)| title.clone()))
         });
         let id = named.map_or_else(
@@ -180,8 +178,15 @@ impl Pages {
     }
 }
 
+/// Returns the title with which a page begins.
+pub(super) fn title_of(text: &str) -> Option<String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let heading = text.lines().next()?.strip_prefix("# ")?.trim();
+    (!heading.is_empty()).then(|| heading.to_owned())
+}
+
 /// Returns a path whose parts have no identifiers.
-fn without_identifiers(path: &str) -> String {
+pub(crate) fn without_identifiers(path: &str) -> String {
     path.split('/').map(untitled).collect::<Vec<_>>().join("/")
 }
 

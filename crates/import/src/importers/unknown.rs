@@ -9,6 +9,7 @@ use std::path::Path;
 use stile_domain::unseen::shown_start;
 use stile_store::archive::Archive;
 use stile_store::files;
+use stile_store::foreign_database::{ForeignDatabase, MAGIC as MAGIC_OF_DATABASE, unread_log};
 
 use crate::importer::Contents;
 
@@ -62,10 +63,10 @@ const MAGIC: &[Magic] = &[
         next: "Unpack it, and import its files one by one",
     },
     Magic {
-        bytes: b"SQLite format 3\0",
-        looks_like: "a database (SQLite)",
-        next: "Write a table of it to CSV, and import that: sqlite3 -csv -header FILE 'select * from \
-               TABLE' > rows.csv",
+        bytes: b"mozLz40\0",
+        looks_like: "a backup of Firefox, packed in a way of its own",
+        next: "In Firefox choose Bookmarks, Manage bookmarks, Import and Backup, Backup, and import \
+               the JSON file that it saves",
     },
     Magic {
         bytes: b"!BDN",
@@ -166,6 +167,9 @@ pub fn describe(path: &Path) -> String {
     if beginning.starts_with(b"PK") {
         return archive(path);
     }
+    if beginning.starts_with(MAGIC_OF_DATABASE) {
+        return database(path);
+    }
     if let Some(found) = MAGIC.iter().find(|magic| beginning.starts_with(magic.bytes)) {
         return format!("it looks like {}. {}", found.looks_like, found.next);
     }
@@ -182,6 +186,29 @@ pub fn describe(path: &Path) -> String {
         };
     };
     format!("it looks like {}. {}", sign.looks_like, sign.next)
+}
+
+/// Describes a database of SQLite. Its program may have been writing when it was copied.
+fn database(path: &Path) -> String {
+    const AGAIN: &str = "Close the program that it belongs to, such as the browser, copy the file \
+        again, and import the copy";
+    match (ForeignDatabase::open(path).and_then(|it| it.tables()), unread_log(path)) {
+        (Err(_), _) => format!(
+            "it looks like a database (SQLite) that is damaged, or was copied while its program \
+             wrote to it. {AGAIN}"
+        ),
+        (Ok(0), Some(log)) => format!(
+            "it is a database (SQLite) whose content is in `{}` beside it, which is not read. {AGAIN}",
+            shown_start(&log.file_name().unwrap_or_default().to_string_lossy(), NAME_CHARS)
+        ),
+        (Ok(0), None) => format!(
+            "it is a database (SQLite) without a table; its content may be in a file that ends in \
+             `-wal`, which its program puts into it when it ends. {AGAIN}"
+        ),
+        (Ok(_), _) => "it is a database (SQLite). Write a table of it to CSV, and import that: \
+                       sqlite3 -csv -header FILE 'select * from TABLE' > rows.csv"
+            .to_owned(),
+    }
 }
 
 /// Describes a zip file by the names in it.

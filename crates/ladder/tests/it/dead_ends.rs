@@ -65,11 +65,15 @@ fn walk(
             let ids: BTreeSet<String> = walker.list("query_records", &args).into_iter().collect();
             assert_eq!(ids, visible.of_stream(stream), "{class:?}, as changes");
         }
-        let args = json!({ "q": q, "limit": some(chance, &[1, 3, 25, 100]) });
+        let limit = some(chance, &[1, 3, 25, 100]);
+        let args = json!({ "q": q, "limit": limit });
         if let Some(found) = found(world, grant, q) {
             let ids: BTreeSet<String> = walker.list("search", &args).into_iter().collect();
             assert_eq!(ids, found, "{class:?} {q}");
-            walker.windows_of("search", &args);
+            // A longer page has lines without windows.
+            if limit <= 25 {
+                walker.windows_of("search", &args);
+            }
         } else {
             client.refused("search", &args);
         }
