@@ -77,6 +77,7 @@ pub static IMPORTERS: &[&Importer] = &[
     &whatsapp::IMPORTER,
     &chatgpt::IMPORTER,
     &chatgpt::CLAUDE,
+    &chatgpt::grok_export::IMPORTER,
     &slack::IMPORTER,
 ];
 

@@ -85,10 +85,10 @@ impl ImportInput {
     }
 
     fn open(&self, target: &ImportTarget) -> io::Result<Box<dyn ImportRows>> {
-        let rows = self.open_as_written(target)?;
         if let (Some(pages), Some(form)) = (&self.pages, &self.csv_form) {
-            return Ok(pages.identify(rows, form.first_column.as_deref()));
+            return pages.rows(&|| csv::open(&self.path, form), form.first_column.as_deref());
         }
+        let rows = self.open_as_written(target)?;
         Ok(if self.repairs_text { Box::new(RepairedRows(rows)) } else { rows })
     }
 

@@ -37,7 +37,7 @@ use crate::conversations;
 use crate::importer::{
     ImportRow, ImportTarget, Importer, LocatedRow, StreamDeclaration, UnusableRow,
 };
-use crate::importers::csv::options::CsvOptions;
+use crate::importers::csv::{self, options::CsvOptions};
 use crate::importers::markdown;
 use crate::importers::notion_rows;
 use crate::importers::wrapped_json::PARENT_ID;
@@ -538,6 +538,12 @@ impl RowCompletion<'_> {
     ) -> Result<(), ImportError> {
         if let Ok(read) = &mut row.located.row {
             self.unix_times.apply(&mut read.fields);
+            // Of all tables only those of Notion have such a key.
+            if let Some(declaration) = &self.declaration
+                && row.importer.name == csv::IMPORTER.name
+            {
+                notion_rows::conform(&mut read.fields, declaration);
+            }
         }
         self.read_texts(row, report)?;
         if let (Some(declaration), LocatedRow { file, line, row: Ok(read) }) =

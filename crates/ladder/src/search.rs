@@ -30,7 +30,7 @@ use super::search_notes::{records_only, warnings};
 use super::text_lines;
 use super::wire;
 
-/// The most hits that are shown with their windows.
+/// The number of hits of a call without a limit.
 const USUAL_LIMIT: u64 = 25;
 /// The bytes of a hit's other members, and of the continuation of the whole record.
 const OTHERS_BYTES: usize = 512;
@@ -59,7 +59,7 @@ pub struct Search {
     order: Option<OneOf<SearchOrderNames>>,
     /// 25 if left out.
     limit: Option<WholeNumber<1, 100>>,
-    /// `list`: a line each, as above 25.
+    /// `list`: a line each.
     detail: Option<OneOf<ListDetailNames>>,
     /// `next_cursor` of an answer, with the same other arguments.
     cursor: Option<String>,
@@ -153,18 +153,12 @@ impl Search {
     /// Reads a hit from a response.
     fn hit(&self, sent: &str) -> Result<Hit, LadderError> {
         let mut hit: Hit = wire::parse(sent)?;
-        hit.is_short = self.is_list();
+        hit.is_short = self.detail.is_some();
         hit.remove_marks();
         hit.remove_base64();
         hit.connection_id =
             non_empty_connection(hit.connection_id.take()).or(self.connection_id.clone());
         Ok(hit)
-    }
-
-    /// Whether each hit is a line. So are the hits of a caller who wants many: with their windows a
-    /// call would show some ten of a hundred.
-    fn is_list(&self) -> bool {
-        self.detail.is_some() || self.limit.is_some_and(|limit| limit.0 > USUAL_LIMIT)
     }
 
     fn request(&self) -> Result<ReadRequest, LadderError> {
@@ -238,15 +232,23 @@ impl RecordTool for Search {
         let items = PageItems::<'_, Hit>::new(hits);
         let count = items.count();
         let budgets = &context.budgets;
-        let text_budget = if self.is_list() { budgets.list } else { budgets.text };
-        let reads = first.as_ref().filter(|_| self.is_list()).map(|id| {
+        let text_budget = if self.detail.is_some() { budgets.list } else { budgets.text };
+        let reads = first.as_ref().filter(|_| self.detail.is_some()).map(|id| {
             let args = json_object([("id", id.as_str().into())]);
             format!("\n{}", text_lines::next_call("fetch", &args, "or with any other id"))
         });
         let has_more = response.next_cursor.is_some();
         let total = response.meta.as_ref().and_then(Total::of);
         let head = |shown: usize| {
-            let more = if has_more || shown < count { " has_more=true." } else { "" };
+            let is_cut = has_more || shown < count;
+            let is_long = total.is_some_and(|total| total.records > USUAL_LIMIT);
+            let more = match is_cut {
+                true if is_long && self.detail.is_none() => {
+                    " has_more=true; `detail` `list` shows a hundred."
+                }
+                true => " has_more=true.",
+                false => "",
+            };
             let first =
                 first.as_ref().map(|id| format!(" first_fetch_id={id}")).unwrap_or_default();
             let (hits, all) = match total {

@@ -7,13 +7,16 @@
 //!
 //! *Source*: Notion's help page "Export your content"; the rest as exports of 2023 to 2026 are.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use stile_store::archive::{Archive, ArchiveEntry};
 
 use super::{Collection, Division, all_of};
-use crate::importers::notion_pages::{identified, stem_and_extension, without_identifiers};
+use crate::importers::notion_pages::{
+    folder_of_file, folder_of_page, identified, stem_and_extension, without_identifiers,
+};
 use crate::importers::notion_rows::DatabasePages;
 use crate::importers::{csv, notion_pages};
 use crate::input::ImportInput;
@@ -25,7 +28,7 @@ pub static COLLECTION: Collection = Collection {
     description: "an export of Notion (Markdown and CSV)",
     recognises,
     divide,
-    advice: "The pictures and files of an export are not stored with its pages",
+    advice: "Pictures and files are stored with the page in whose folder they lie",
 };
 
 /// The stream of the pages.
@@ -93,16 +96,23 @@ fn divide(archives: &[ArchivedFiles], division: &mut Division) {
     }
     for files in &all {
         let mut pages = Vec::new();
+        let is_page = |name: &str| stem_and_extension(name).1.eq_ignore_ascii_case("md");
+        let of_pages: HashSet<String> = files
+            .entries()
+            .filter(|(_, entry)| is_page(&entry.name))
+            .map(|(_, entry)| folder_of_page(&entry.name))
+            .collect();
         for (number, entry) in files.entries() {
             match stem_and_extension(&entry.name).1.to_ascii_lowercase().as_str() {
                 "md" => pages.push(number),
                 "csv" => {}
                 _ if is_part(entry) => {}
                 "html" => division.skip(entry, HTML),
-                _ => division.skip(entry, "a file of a page, which is not stored"),
+                _ if of_pages.contains(&folder_of_file(&entry.name)) => pages.push(number),
+                _ => division.skip(entry, "a file that lies in the folder of no page"),
             }
         }
-        if !pages.is_empty() {
+        if !of_pages.is_empty() {
             let place = InputPath::several(&files.archive, &files.path, pages);
             division.add(PAGES, &notion_pages::IMPORTER, place);
         }
