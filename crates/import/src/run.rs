@@ -778,7 +778,12 @@ impl StoringPass<'_> {
         row: &mut ImportRow,
         record: &mut Option<RowRecord>,
     ) -> Result<Result<(), UnusableRow>, Problem> {
-        if let Some(preset) = self.completion.versioned_by(importer) {
+        // A row that says when it was changed is a version of the record with its key, and no copy.
+        let says_when = self.change_time.as_ref().is_some_and(|field| {
+            importer.preset().is_some_and(|preset| !preset.keys_can_be_forged)
+                && row.fields.iter().any(|(name, _)| *name == field.name)
+        });
+        if let Some(preset) = self.completion.versioned_by(importer).filter(|_| !says_when) {
             self.versions.make_unique(preset, &mut row.fields, |key, fields| {
                 // The stored record has addresses of blobs, which the row gets below.
                 let mut fields = fields.clone();
@@ -807,7 +812,7 @@ impl StoringPass<'_> {
                 Some(had) => had,
                 None => *self.had_records.insert(batch.has_records(target)?),
             };
-            if had_records && is_older(batch, target, field, key, &row.fields)? {
+            if (had_records || says_when) && is_older(batch, target, field, key, &row.fields)? {
                 self.report.count_older(&field.name);
                 return Ok(Ok(()));
             }

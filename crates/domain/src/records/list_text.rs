@@ -1,9 +1,9 @@
 //! The text of a list in which a search looks for words.
 //!
 //! A list is kept as its compact JSON. Its searched text has the texts among its members in their
-//! places, and a space for each other character: for quotes, commas, escapes, and members of another
-//! type. Compact JSON escapes no character of a word, so a place in the searched text is the same
-//! place in the JSON, and excerpts and windows show the list there.
+//! places, and a space for each other character: for quotes, commas, escapes, and members of
+//! another type. Compact JSON escapes no character of a word, so a place in the searched text is
+//! the same place in the JSON, and excerpts and windows show the list there.
 
 /// Finds the searched text of a list, whose compact JSON comes in pieces. That of an object is
 /// spaces only.

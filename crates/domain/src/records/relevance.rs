@@ -17,10 +17,10 @@ use super::tokenizer::{
 
 /// The plain names of the fields that may name a record, in order of preference. Tables of banks
 /// have theirs in other languages.
-const NAMES: &str = "title titel titre título titulo titolo name naam nom nombre nome subject betreff \
-    objet asunto oggetto onderwerp summary payee merchant counterparty counterpartyname partnername \
-    zahlungsempfänger zahlungsempfängerin empfänger empfaenger begünstigterzahlungspflichtiger \
-    beguenstigterzahlungspflichtiger auftraggeberempfänger naamomschrijving description \
+const NAMES: &str = "title titel titre título titulo titolo name naam nom nombre nome subject \
+    betreff objet asunto oggetto onderwerp summary payee merchant counterparty counterpartyname \
+    partnername zahlungsempfänger zahlungsempfängerin empfänger empfaenger \
+    begünstigterzahlungspflichtiger beguenstigterzahlungspflichtiger auftraggeberempfänger naamomschrijving description \
     beschreibung bezeichnung omschrijving descripción descripcion descrizione libellé libelle \
     concepto verwendungszweck buchungstext memo headline label";
 /// The length of a text in which terms count as near each other, in characters.

@@ -9,9 +9,9 @@ use super::stored_body::StoredValue;
 use super::value::FieldValue;
 
 /// The plain names of fields that have the time of the last change, in order of preference.
-const NAMES: &str = "updated updatedat updatedon updatetime lastupdated lastupdate modified modifiedat \
-    modifiedon modifiedtime lastmodified lastmodifiedat lastmodifiedtime lastmodifieddate lastedited \
-    lasteditedtime lasteditedat editedat edited";
+const NAMES: &str = "updated updatedat updatedon updatetime lastupdated lastupdate modified \
+    modifiedat modifiedon modifiedtime lastmodified lastmodifiedat lastmodifiedtime \
+    lastmodifieddate lastedited lasteditedtime lasteditedat editedat edited";
 
 /// The beginning of the names of fields that only a changed record has.
 const EDITED: &str = "edited";

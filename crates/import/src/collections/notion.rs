@@ -44,8 +44,8 @@ fn is_part(entry: &ArchiveEntry) -> bool {
 }
 
 /// What to do with an export in another format.
-const HTML: &str = "HTML, which is not read: export again from Notion (Settings, General, Export all \
-    workspace content) with the format Markdown & CSV, and import that";
+const HTML: &str = "HTML, which is not read: export again from Notion (Settings, General, \
+    Export all workspace content) with the format Markdown & CSV, and import that";
 
 /// Returns whether most Markdown, CSV and HTML files of an archive have an identifier of Notion, or
 /// all files are parts of an export.
@@ -119,8 +119,8 @@ fn divide(archives: &[ArchivedFiles], division: &mut Division) {
     }
 }
 
-/// Returns the pages of a database, which are in a folder of its name beside its table. Some exports
-/// leave the identifier out of the names of folders.
+/// Returns the pages of a database, which are in a folder of its name beside its table. Some
+/// exports leave the identifier out of the names of folders.
 fn pages_of(files: &ArchivedFiles, table: &str) -> ArchivedFiles {
     let table = table.trim_end_matches("_all");
     let is_of = |name: &str| {

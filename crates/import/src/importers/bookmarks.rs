@@ -167,9 +167,9 @@ fn read_database(database: &ForeignDatabase) -> io::Result<Vec<ReadRow>> {
         let message = "it is a database without the bookmarks of Firefox";
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
-    const QUERY: &str = "SELECT b.id, b.type, b.parent, substr(b.title, 1, 4096), b.dateAdded, b.guid, \
-        b.fk, substr(p.url, 1, 65536) FROM moz_bookmarks b LEFT JOIN moz_places p ON p.id = b.fk \
-        WHERE b.id > ?1 ORDER BY b.id LIMIT ?2";
+    const QUERY: &str = "SELECT b.id, b.type, b.parent, substr(b.title, 1, 4096), b.dateAdded, \
+        b.guid, b.fk, substr(p.url, 1, 65536) FROM moz_bookmarks b \
+        LEFT JOIN moz_places p ON p.id = b.fk WHERE b.id > ?1 ORDER BY b.id LIMIT ?2";
     let mut all = Vec::new();
     loop {
         let after = all.last().map_or(0, |stored: &StoredBookmark| stored.number);

@@ -76,8 +76,8 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
          is the time by which a grant counts",
         "`start` and `end` are the times of entries that are not whole days; `rule` says how an \
          entry repeats, `not_on` when it does not and `also_on` when it does besides",
-        "`summary`, `description`, `location`, `attendees`, `categories` and `calendar`, the name of \
-         the calendar, can be searched",
+        "`summary`, `description`, `location`, `attendees`, `categories` and `calendar`, the name \
+         of the calendar, can be searched",
     ],
 };
 

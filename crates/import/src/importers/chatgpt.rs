@@ -1,9 +1,9 @@
 //! Imports an export of ChatGPT, Claude or Grok: a record for each message of each conversation.
 //!
 //! The exports of ChatGPT and Claude are `conversations.json`, or a folder or zip file that has it,
-//! or several files
-//! such as `conversations-001.json`. [`conversation`] reads one element of such a file, and tells
-//! whose it is. [`grok_export`] opens the export of Grok. So all give the same fields, and can share a stream.
+//! or several files such as `conversations-001.json`. [`conversation`] reads one element of such a
+//! file, and tells whose it is. [`grok_export`] opens the export of Grok. So all give the same
+//! fields, and can share a stream.
 //!
 //! *Source*: OpenAI and Anthropic document no format; these are as their exports of 2023 to 2026
 //! are.
@@ -225,8 +225,8 @@ fn find_conversations(archive: &Archive) -> io::Result<(String, Vec<usize>)> {
     Ok((folder, found.into_iter().map(|(number, _)| number).collect()))
 }
 
-/// Returns whether an entry of an archive is an array, as all exports of conversations are. One that
-/// cannot be read may be one.
+/// Returns whether an entry of an archive is an array, as all exports of conversations are. One
+/// that cannot be read may be one.
 fn begins_as_array(archive: &Archive, number: usize) -> bool {
     let Some(entry) = archive.entries().get(number) else { return false };
     let mut beginning = Vec::new();

@@ -89,8 +89,8 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         "it has notes of Google Keep, a record for each: `id` is the digest of the time when a note \
          was made or, where it has none, of the name of its file",
         "`created` orders the records and is the time by which a grant counts",
-        "`title`, `text`, `tags` and `attachment_text` can be searched; a list is text with `[ ]` or \
-         `[x]` before each item",
+        "`title`, `text`, `tags` and `attachment_text` can be searched; a list is text with `[ ]` \
+         or `[x]` before each item",
         "`attachments` refers to blobs, where the export has the files",
     ],
 };

@@ -66,8 +66,8 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         "it has pages of Notion, a record for each: `id` is the identifier in the name of its file",
         "`created` orders the records and is the time by which a grant counts: only a page of a \
          database that shows when it was created has it, and its clock is taken for UTC",
-        "`title`, `path` (the pages that it is in), `database`, `text` and `attachment_text` can be \
-         searched",
+        "`title`, `path` (the pages that it is in), `database`, `text` and `attachment_text` can \
+         be searched",
         "`attachments` refers to blobs: the pictures and files in the folder of a page",
     ],
 };

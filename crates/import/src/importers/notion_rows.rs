@@ -8,8 +8,8 @@
 //!
 //! The table does not say which properties have several texts (multi-select, people): `a, b` may be
 //! one text. A column is one of lists if a cell has several texts with commas between them, one of
-//! which is the whole of another cell, and half of these texts occur in two cells; or if it is named
-//! like tags. A stream that is declared decides for the rows of a later export.
+//! which is the whole of another cell, and half of these texts occur in two cells; or if it is
+//! named like tags. A stream that is declared decides for the rows of a later export.
 //!
 //! *Source*: as `collections::notion`.
 
@@ -34,8 +34,8 @@ use crate::source::ArchivedFiles;
 pub const PAGE_FIELD: &str = "page_id";
 /// Why this field is the key, for the person who imports.
 pub const REASON: &str = "`page_id` is the key: the identifier of the row's page where the export \
-    has it, otherwise the digest of the title in the first column, so that a row whose title changes \
-    is then added as a new one";
+    has it, otherwise the digest of the title in the first column, so that a row whose title \
+    changes is then added as a new one";
 
 /// How much of a page is read to find its title, in bytes.
 const TITLE_BYTES: u64 = 4096;
@@ -104,8 +104,8 @@ impl DatabasePages {
 }
 
 /// The plain names of properties that usually have several texts.
-const LISTS: &str = "tags tag labels categories topics keywords genres genre multiselect skills schlagwörter \
-    schlagworte kategorien themen etiquetas étiquettes";
+const LISTS: &str = "tags tag labels categories topics keywords genres genre multiselect skills \
+    schlagwörter schlagworte kategorien themen etiquetas étiquettes";
 /// The longest text of such a property, in characters.
 const OPTION_CHARS: usize = 100;
 /// How many different texts such a property has at most.

@@ -67,8 +67,8 @@ const MAGIC: &[Magic] = &[
     Magic {
         bytes: b"mozLz40\0",
         looks_like: "a backup of Firefox, packed in a way of its own",
-        next: "In Firefox choose Bookmarks, Manage bookmarks, Import and Backup, Backup, and import \
-               the JSON file that it saves",
+        next: "In Firefox choose Bookmarks, Manage bookmarks, Import and Backup, Backup, and \
+               import the JSON file that it saves",
     },
     Magic {
         bytes: b"!BDN",
@@ -178,8 +178,8 @@ const SIGNS: &[Sign] = &[
                 .any(|start| text.starts_with(start))
         },
         looks_like: "a script of SQL",
-        next: "Load it into a database, and write a table of that to CSV: sqlite3 x.db < FILE; sqlite3 -csv \
-               -header x.db 'select * from TABLE' > rows.csv",
+        next: "Load it into a database, and write a table of that to CSV: sqlite3 x.db < FILE; \
+               sqlite3 -csv -header x.db 'select * from TABLE' > rows.csv",
     },
     Sign {
         begins: |text| text.starts_with('['),
@@ -258,7 +258,8 @@ fn database(path: &Path) -> String {
              wrote to it. {AGAIN}"
         ),
         (Ok(0), Some(log)) => format!(
-            "it is a database (SQLite) whose content is in `{}` beside it, which is not read. {AGAIN}",
+            "it is a database (SQLite) whose content is in `{}` beside it, which is not read. \
+             {AGAIN}",
             shown_start(&log.file_name().unwrap_or_default().to_string_lossy(), NAME_CHARS)
         ),
         (Ok(0), None) => format!(

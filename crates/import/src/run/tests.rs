@@ -55,6 +55,26 @@ fn an_older_export_changes_nothing_and_says_so() {
 }
 
 #[test]
+fn of_two_exports_that_are_imported_together_the_later_version_stays() {
+    let note = |updated: u64, text: &str| {
+        format!(
+            "{{\"isTrashed\":false,\"isPinned\":false,\"title\":\"N\",\"textContent\":\"{text}\",\
+             \"createdTimestampUsec\":1767600000000000,\"userEditedTimestampUsec\":{updated}}}"
+        )
+    };
+    let (old, new) = (note(1767600000000001, "old"), note(1767600000000002, "new"));
+    for texts in [[&old, &new], [&new, &old]] {
+        let rig = rig();
+        let inputs = ["a.json", "b.json"].iter().zip(texts);
+        let inputs: Vec<_> = inputs.map(|(name, text)| file(&rig, name, text)).collect();
+        let report = import(&rig, &inputs, &[], BadRowPolicy::Skip).unwrap();
+        assert_eq!(report.added, 1);
+        let keys = rig.keys();
+        assert_eq!((keys.len(), &rig.record(&keys[0])["text"]), (1, &"new".into()), "{report:?}");
+    }
+}
+
+#[test]
 fn a_contact_without_an_identifier_keeps_its_record_when_its_number_changes() {
     let card = |lines: &str| format!("BEGIN:VCARD\nVERSION:3.0\n{lines}\nEND:VCARD\n");
     let rig = rig();

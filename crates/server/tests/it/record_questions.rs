@@ -1,5 +1,5 @@
-//! Twenty questions that people ask of each of their mail, money, chats, calendar and notes, answered
-//! by an agent that knows the tools alone, from files as programs export them.
+//! Twenty questions that people ask of each of their mail, money, chats, calendar and notes,
+//! answered by an agent that knows the tools alone, from files as programs export them.
 //!
 //! The page `docs/questions.md` has the calls and their bytes.
 
@@ -283,7 +283,9 @@ fn an_agent_that_knows_only_tools_answers_twenty_questions_of_each_kind_of_data(
     let mut asked = 0;
     for (kind, own, more) in KINDS {
         let _ = write!(page, "\n## {kind}\n\n| question | calls | bytes |\n|---|---|---|\n");
-        let own = QUESTIONS.into_iter().skip(std::mem::replace(&mut asked, asked + own)).take(own);
+        let begin = asked;
+        asked += own;
+        let own = QUESTIONS.into_iter().skip(begin).take(own);
         let own = own.map(|(question, most, right, calls)| (question, most, right, calls()));
         let more = more.iter().map(|(question, tool, arguments, right)| {
             (*question, 1, *right, vec![(*tool, arguments())])

@@ -1,5 +1,5 @@
-//! Reads a conversation with ChatGPT, Claude or Grok: one element of `conversations.json` becomes a row
-//! for each message with text or files.
+//! Reads a conversation with ChatGPT, Claude or Grok: one element of `conversations.json` becomes a
+//! row for each message with text or files.
 //!
 //! A conversation is a tree of nodes, because a person can edit a message and ask for an answer
 //! again. A node without a message, or with a hidden or empty one, becomes no row; the messages

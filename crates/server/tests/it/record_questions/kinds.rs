@@ -34,25 +34,48 @@ pub(super) const MAIL: [Asked; 15] = [
     (
         "On which weekday does most mail come?",
         "aggregate",
-        || json!({"stream": "mail", "metric": "count", "group_by_time": "date", "granularity": "weekday"}),
+        || {
+            json!({
+                "stream": "mail", "metric": "count", "group_by_time": "date",
+                "granularity": "weekday",
+            })
+        },
         &["\"Monday\"=9", "\"Thursday\"=8"],
     ),
     (
         "How many mails came in February?",
         "aggregate",
-        || json!({"stream": "mail", "metric": "count", "filter": {"date": {"gte": "2026-02-01", "lt": "2026-03-01"}}}),
+        || {
+            json!({
+                "stream": "mail", "metric": "count",
+                "filter": {"date": {"gte": "2026-02-01", "lt": "2026-03-01"}},
+            })
+        },
         &["= 28 over 28"],
     ),
     (
         "How many mails of Ann came in February?",
         "aggregate",
-        || json!({"stream": "mail", "metric": "count", "filter": {"from": "Ann Lee <ann@herons.example>", "date": {"gte": "2026-02-01", "lt": "2026-03-01"}}}),
+        || {
+            json!({
+                "stream": "mail", "metric": "count",
+                "filter": {
+                    "from": "Ann Lee <ann@herons.example>",
+                    "date": {"gte": "2026-02-01", "lt": "2026-03-01"},
+                },
+            })
+        },
         &["= 9 over"],
     ),
     (
         "When did the boiler come up each month?",
         "aggregate",
-        || json!({"stream": "mail", "metric": "count", "q": "boiler", "group_by_time": "date", "granularity": "month"}),
+        || {
+            json!({
+                "stream": "mail", "metric": "count", "q": "boiler", "group_by_time": "date",
+                "granularity": "month",
+            })
+        },
         &["=5, ", "=4"],
     ),
     (
@@ -64,7 +87,11 @@ pub(super) const MAIL: [Asked; 15] = [
     (
         "Which mails quote the boiler?",
         "aggregate",
-        || json!({"stream": "mail", "metric": "count", "q": "subject:boiler", "group_by": "subject"}),
+        || {
+            json!({
+                "stream": "mail", "metric": "count", "q": "subject:boiler", "group_by": "subject",
+            })
+        },
         &["10 group(s)", "\"Boiler quote 2\"=1"],
     ),
     (
@@ -82,19 +109,33 @@ pub(super) const MAIL: [Asked; 15] = [
     (
         "Which mails came on 5 January?",
         "query_records",
-        || json!({"stream": "mail", "filter": {"date": {"gte": "2026-01-05", "lt": "2026-01-06"}}, "detail": "list", "fields": ["subject"]}),
+        || {
+            json!({
+                "stream": "mail", "filter": {"date": {"gte": "2026-01-05", "lt": "2026-01-06"}},
+                "detail": "list", "fields": ["subject"],
+            })
+        },
         &["shown=1 of 1", "Lunch 4"],
     ),
     (
         "How many mails are of Ann or Bo?",
         "aggregate",
-        || json!({"stream": "mail", "metric": "count", "filter": {"from": ["Ann Lee <ann@herons.example>", "Bo Roe <bo@ponds.example>"]}}),
+        || {
+            json!({
+                "stream": "mail", "metric": "count",
+                "filter": {"from": ["Ann Lee <ann@herons.example>", "Bo Roe <bo@ponds.example>"]},
+            })
+        },
         &["= 40 over"],
     ),
     (
         "Which mails have a label?",
         "aggregate",
-        || json!({"stream": "mail", "metric": "count", "filter": {"labels": {"exists": true}}}),
+        || {
+            json!({
+                "stream": "mail", "metric": "count", "filter": {"labels": {"exists": true}},
+            })
+        },
         &["= 0 over"],
     ),
 ];
@@ -109,25 +150,43 @@ pub(super) const MONEY: [Asked; 15] = [
     (
         "What did the bakery get?",
         "aggregate",
-        || json!({"stream": "money", "metric": "sum", "field": "Betrag", "filter": {"Empfaenger": "Bakery"}}),
+        || {
+            json!({
+                "stream": "money", "metric": "sum", "field": "Betrag",
+                "filter": {"Empfaenger": "Bakery"},
+            })
+        },
         &["= -126 over 30"],
     ),
     (
         "What went to whom?",
         "aggregate",
-        || json!({"stream": "money", "metric": "sum", "field": "Betrag", "group_by": "Empfaenger"}),
+        || {
+            json!({
+                "stream": "money", "metric": "sum", "field": "Betrag", "group_by": "Empfaenger",
+            })
+        },
         &["\"Green Grocer\"=-375", "\"Landlord\"=-54000"],
     ),
     (
         "How often was the grocer paid?",
         "aggregate",
-        || json!({"stream": "money", "metric": "count", "filter": {"Empfaenger": "Green Grocer"}}),
+        || {
+            json!({
+                "stream": "money", "metric": "count", "filter": {"Empfaenger": "Green Grocer"},
+            })
+        },
         &["= 30 over"],
     ),
     (
         "How many payments were there each month?",
         "aggregate",
-        || json!({"stream": "money", "metric": "count", "group_by_time": "Datum", "granularity": "month"}),
+        || {
+            json!({
+                "stream": "money", "metric": "count", "group_by_time": "Datum",
+                "granularity": "month",
+            })
+        },
         &[
             "2026-01-01T00:00:00+00:00\"=30",
             "2026-02-01T00:00:00+00:00\"=30",
@@ -137,7 +196,12 @@ pub(super) const MONEY: [Asked; 15] = [
     (
         "What was the rent in March?",
         "aggregate",
-        || json!({"stream": "money", "metric": "sum", "field": "Betrag", "filter": {"Art": "Rent", "Datum": {"gte": "2026-03-01", "lt": "2026-04-01"}}}),
+        || {
+            json!({
+                "stream": "money", "metric": "sum", "field": "Betrag",
+                "filter": {"Art": "Rent", "Datum": {"gte": "2026-03-01", "lt": "2026-04-01"}},
+            })
+        },
         &["= -18000 over"],
     ),
     (
@@ -161,25 +225,44 @@ pub(super) const MONEY: [Asked; 15] = [
     (
         "What does a month of the bakery cost?",
         "aggregate",
-        || json!({"stream": "money", "metric": "sum", "field": "Betrag", "filter": {"Empfaenger": "Bakery"}, "group_by_time": "Datum", "granularity": "month"}),
+        || {
+            json!({
+                "stream": "money", "metric": "sum", "field": "Betrag",
+                "filter": {"Empfaenger": "Bakery"}, "group_by_time": "Datum",
+                "granularity": "month",
+            })
+        },
         &["=-42", "=-42", "=-42"],
     ),
     (
         "When was the landlord paid last?",
         "aggregate",
-        || json!({"stream": "money", "metric": "max", "field": "Datum", "filter": {"Empfaenger": "Landlord"}}),
+        || {
+            json!({
+                "stream": "money", "metric": "max", "field": "Datum",
+                "filter": {"Empfaenger": "Landlord"},
+            })
+        },
         &["2026-03-28"],
     ),
     (
         "How many payments were below ten?",
         "aggregate",
-        || json!({"stream": "money", "metric": "count", "filter": {"Betrag": {"gt": -10}}}),
+        || {
+            json!({
+                "stream": "money", "metric": "count", "filter": {"Betrag": {"gt": -10}},
+            })
+        },
         &["= 30 over"],
     ),
     (
         "What was paid on 5 January?",
         "query_records",
-        || json!({"stream": "money", "filter": {"Datum": "2026-01-05"}, "detail": "list"}),
+        || {
+            json!({
+                "stream": "money", "filter": {"Datum": "2026-01-05"}, "detail": "list",
+            })
+        },
         &["shown=1 of 1", "Bakery"],
     ),
     (
@@ -191,7 +274,12 @@ pub(super) const MONEY: [Asked; 15] = [
     (
         "On which weekday are groceries bought?",
         "aggregate",
-        || json!({"stream": "money", "metric": "count", "filter": {"Art": "Groceries"}, "group_by_time": "Datum", "granularity": "weekday"}),
+        || {
+            json!({
+                "stream": "money", "metric": "count", "filter": {"Art": "Groceries"},
+                "group_by_time": "Datum", "granularity": "weekday",
+            })
+        },
         &["\"Monday\"=9", "\"Sunday\"=8"],
     ),
 ];
@@ -224,25 +312,43 @@ pub(super) const CHAT: [Asked; 16] = [
     (
         "How many messages came each month?",
         "aggregate",
-        || json!({"stream": "chat", "metric": "count", "group_by_time": "at", "granularity": "month"}),
+        || {
+            json!({
+                "stream": "chat", "metric": "count", "group_by_time": "at", "granularity": "month",
+            })
+        },
         &["=28, ", "=12"],
     ),
     (
         "Who wrote how much in February?",
         "aggregate",
-        || json!({"stream": "chat", "metric": "count", "group_by": "from", "filter": {"at": {"gte": "2026-02-01"}}}),
+        || {
+            json!({
+                "stream": "chat", "metric": "count", "group_by": "from",
+                "filter": {"at": {"gte": "2026-02-01"}},
+            })
+        },
         &["\"Ann\"=6", "\"Bo\"=6"],
     ),
     (
         "On which weekday do they write?",
         "aggregate",
-        || json!({"stream": "chat", "metric": "count", "group_by_time": "at", "granularity": "weekday"}),
+        || {
+            json!({
+                "stream": "chat", "metric": "count", "group_by_time": "at",
+                "granularity": "weekday",
+            })
+        },
         &["\"Friday\"=5"],
     ),
     (
         "Who wrote of the ferry?",
         "aggregate",
-        || json!({"stream": "chat", "metric": "count", "q": "ferry", "group_by": "from"}),
+        || {
+            json!({
+                "stream": "chat", "metric": "count", "q": "ferry", "group_by": "from",
+            })
+        },
         &["\"Bo\"=1"],
     ),
     (
@@ -272,7 +378,12 @@ pub(super) const CHAT: [Asked; 16] = [
     (
         "What was written on 12 January?",
         "query_records",
-        || json!({"stream": "chat", "filter": {"at": {"gte": "2026-01-12", "lt": "2026-01-13"}}, "detail": "list", "fields": ["text"]}),
+        || {
+            json!({
+                "stream": "chat", "filter": {"at": {"gte": "2026-01-12", "lt": "2026-01-13"}},
+                "detail": "list", "fields": ["text"],
+            })
+        },
         &["shown=1 of 1", "message 11"],
     ),
     (
@@ -284,7 +395,11 @@ pub(super) const CHAT: [Asked; 16] = [
     (
         "How many pictures are left out?",
         "aggregate",
-        || json!({"stream": "chat", "metric": "count", "filter": {"media_omitted": true}}),
+        || {
+            json!({
+                "stream": "chat", "metric": "count", "filter": {"media_omitted": true},
+            })
+        },
         &["= 0 over"],
     ),
     (
@@ -305,37 +420,65 @@ pub(super) const CALENDAR: [Asked; 16] = [
     (
         "How often was the dentist visited?",
         "aggregate",
-        || json!({"stream": "calendar", "metric": "count", "filter": {"summary": "Dentist"}}),
+        || {
+            json!({
+                "stream": "calendar", "metric": "count", "filter": {"summary": "Dentist"},
+            })
+        },
         &["= 3 over"],
     ),
     (
         "When is the first visit of the dentist?",
         "aggregate",
-        || json!({"stream": "calendar", "metric": "min", "field": "date", "filter": {"summary": "Dentist"}}),
+        || {
+            json!({
+                "stream": "calendar", "metric": "min", "field": "date",
+                "filter": {"summary": "Dentist"},
+            })
+        },
         &["2026-01-04"],
     ),
     (
         "How full is each month?",
         "aggregate",
-        || json!({"stream": "calendar", "metric": "count", "group_by_time": "date", "granularity": "month"}),
+        || {
+            json!({
+                "stream": "calendar", "metric": "count", "group_by_time": "date",
+                "granularity": "month",
+            })
+        },
         &["=15, ", "=15"],
     ),
     (
         "At which hour do entries begin?",
         "aggregate",
-        || json!({"stream": "calendar", "metric": "count", "group_by_time": "start", "granularity": "hour_of_day"}),
+        || {
+            json!({
+                "stream": "calendar", "metric": "count", "group_by_time": "start",
+                "granularity": "hour_of_day",
+            })
+        },
         &[" 8=4", " 12=3"],
     ),
     (
         "Where is the dentist?",
         "aggregate",
-        || json!({"stream": "calendar", "metric": "count", "q": "dentist", "group_by": "location"}),
+        || {
+            json!({
+                "stream": "calendar", "metric": "count", "q": "dentist", "group_by": "location",
+            })
+        },
         &["\"Zug\"=3"],
     ),
     (
         "What is on 7 January?",
         "query_records",
-        || json!({"stream": "calendar", "filter": {"date": "2026-01-07"}, "detail": "list", "fields": ["summary"]}),
+        || {
+            json!({
+                "stream": "calendar", "filter": {"date": "2026-01-07"}, "detail": "list",
+                "fields": ["summary"],
+            })
+        },
         &["shown=1 of 1", "Meeting 6"],
     ),
     (
@@ -353,7 +496,12 @@ pub(super) const CALENDAR: [Asked; 16] = [
     (
         "How often am I in Bern in February?",
         "aggregate",
-        || json!({"stream": "calendar", "metric": "count", "filter": {"location": "Bern", "date": {"gte": "2026-02-01", "lt": "2026-03-01"}}}),
+        || {
+            json!({
+                "stream": "calendar", "metric": "count",
+                "filter": {"location": "Bern", "date": {"gte": "2026-02-01", "lt": "2026-03-01"}},
+            })
+        },
         &["= 7 over"],
     ),
     (
@@ -371,25 +519,43 @@ pub(super) const CALENDAR: [Asked; 16] = [
     (
         "Which entries repeat?",
         "aggregate",
-        || json!({"stream": "calendar", "metric": "count", "filter": {"rule": {"exists": true}}}),
+        || {
+            json!({
+                "stream": "calendar", "metric": "count", "filter": {"rule": {"exists": true}},
+            })
+        },
         &["= 0 over"],
     ),
     (
         "How many places are there?",
         "aggregate",
-        || json!({"stream": "calendar", "metric": "count_distinct", "field": "location"}),
+        || {
+            json!({
+                "stream": "calendar", "metric": "count_distinct", "field": "location",
+            })
+        },
         &["= 2 over 30"],
     ),
     (
         "What is before February in Zug?",
         "query_records",
-        || json!({"stream": "calendar", "filter": {"location": "Zug", "date": {"lt": "2026-02-01"}}, "detail": "list", "fields": ["date", "summary"]}),
+        || {
+            json!({
+                "stream": "calendar", "filter": {"location": "Zug", "date": {"lt": "2026-02-01"}},
+                "detail": "list", "fields": ["date", "summary"],
+            })
+        },
         &["shown=7 of", "Meeting 1\""],
     ),
     (
         "On which weekdays am I in Bern?",
         "aggregate",
-        || json!({"stream": "calendar", "metric": "count", "filter": {"location": "Bern"}, "group_by_time": "date", "granularity": "weekday"}),
+        || {
+            json!({
+                "stream": "calendar", "metric": "count", "filter": {"location": "Bern"},
+                "group_by_time": "date", "granularity": "weekday",
+            })
+        },
         &["\"Monday\"=2", "\"Thursday\"=3"],
     ),
 ];
@@ -404,7 +570,12 @@ pub(super) const NOTES: [Asked; 18] = [
     (
         "How many notes are due each month?",
         "aggregate",
-        || json!({"stream": "notes", "metric": "count", "group_by_time": "due", "granularity": "month"}),
+        || {
+            json!({
+                "stream": "notes", "metric": "count", "group_by_time": "due",
+                "granularity": "month",
+            })
+        },
         &["=5, ", "=4"],
     ),
     (
@@ -422,13 +593,22 @@ pub(super) const NOTES: [Asked; 18] = [
     (
         "Which notes are due in March?",
         "query_records",
-        || json!({"stream": "notes", "filter": {"due": {"gte": "2026-03-01", "lt": "2026-04-01"}}, "detail": "list", "fields": ["path"]}),
+        || {
+            json!({
+                "stream": "notes", "filter": {"due": {"gte": "2026-03-01", "lt": "2026-04-01"}},
+                "detail": "list", "fields": ["path"],
+            })
+        },
         &["shown=4 of 4", "note02.md"],
     ),
     (
         "Which notes are due after April?",
         "aggregate",
-        || json!({"stream": "notes", "metric": "count", "filter": {"due": {"gt": "2026-04-30"}}}),
+        || {
+            json!({
+                "stream": "notes", "metric": "count", "filter": {"due": {"gt": "2026-04-30"}},
+            })
+        },
         &["= 8 over"],
     ),
     (
@@ -476,7 +656,11 @@ pub(super) const NOTES: [Asked; 18] = [
     (
         "Which notes are without a date?",
         "aggregate",
-        || json!({"stream": "notes", "metric": "count", "filter": {"due": {"exists": false}}}),
+        || {
+            json!({
+                "stream": "notes", "metric": "count", "filter": {"due": {"exists": false}},
+            })
+        },
         &["= 0 over"],
     ),
     (
@@ -488,7 +672,12 @@ pub(super) const NOTES: [Asked; 18] = [
     (
         "Which notes speak of reeds or are due in June?",
         "query_records",
-        || json!({"stream": "notes", "filter": [{"path": "note09.md"}, {"due": "2026-06-01"}], "detail": "list", "fields": ["path"]}),
+        || {
+            json!({
+                "stream": "notes", "filter": [{"path": "note09.md"}, {"due": "2026-06-01"}],
+                "detail": "list", "fields": ["path"],
+            })
+        },
         &["shown=5 of", "note09.md"],
     ),
     (
@@ -500,7 +689,12 @@ pub(super) const NOTES: [Asked; 18] = [
     (
         "How many notes with nothing new are due in January?",
         "aggregate",
-        || json!({"stream": "notes", "metric": "count", "q": "\"nothing new\"", "filter": {"due": "2026-01-01"}}),
+        || {
+            json!({
+                "stream": "notes", "metric": "count", "q": "\"nothing new\"",
+                "filter": {"due": "2026-01-01"},
+            })
+        },
         &["= 5 over"],
     ),
 ];

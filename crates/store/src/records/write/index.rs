@@ -5,8 +5,8 @@
 //! finds a phrase that begins in one piece and ends in the next.
 //!
 //! Short texts and lists have one piece. Those of a record share one row, under the number of the
-//! first, since rows are expensive. A token has the tag of its field, so no phrase and no search of one
-//! field takes a token of another.
+//! first, since rows are expensive. A token has the tag of its field, so no phrase and no search of
+//! one field takes a token of another.
 
 use std::collections::VecDeque;
 
