@@ -109,6 +109,7 @@ impl Division {
         self.add_input(stream, ImportInput { rows_path, ..ImportInput::whole(path, importer) });
     }
 
+    /// Adds a file with what is known of it.
     fn add_input(&mut self, stream: &str, input: ImportInput) {
         match self.parts.iter_mut().find(|part| part.stream == stream) {
             Some(part) => part.inputs.push(input),

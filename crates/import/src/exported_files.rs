@@ -19,7 +19,11 @@ use crate::attachment::{Attachment, measure_entry};
 pub(super) const MAX_FILES: usize = 1000;
 
 const MEDIA_TYPES: &[(&str, &str)] = &[
+    ("3gp", "video/3gpp"),
+    ("aac", "audio/aac"),
+    ("amr", "audio/amr"),
     ("gif", "image/gif"),
+    ("heic", "image/heic"),
     ("jpeg", "image/jpeg"),
     ("jpg", "image/jpeg"),
     ("json", "application/json"),
@@ -43,6 +47,17 @@ pub(crate) fn media_type_of(name: &str) -> &'static str {
         .iter()
         .find(|(known, _)| known.eq_ignore_ascii_case(extension))
         .map_or("application/octet-stream", |(_, media_type)| *media_type)
+}
+
+/// Returns a file of an archive as an attachment, with the media type that its name says.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn attach(archive: &Arc<Archive>, number: usize) -> io::Result<Attachment> {
+    let name = archive.entries().get(number).map_or("", |entry| entry.name.as_str());
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let (measured, media_type) = (measure_entry(archive, number)?, media_type_of(name).to_owned());
+    Ok(Attachment::from_entry(archive, number, measured, media_type, Some(name.to_owned())))
 }
 
 /// The fewest letters and digits behind the prefix of an identifier. Services use more, and a usual

@@ -36,6 +36,7 @@ mod mapped_rows;
 pub mod markdown;
 pub mod mbox;
 pub mod notion_pages;
+pub mod notion_rows;
 pub mod outline;
 pub mod places;
 pub mod slack;
@@ -76,6 +77,7 @@ pub static IMPORTERS: &[&Importer] = &[
     &whatsapp::IMPORTER,
     &chatgpt::IMPORTER,
     &chatgpt::CLAUDE,
+    &chatgpt::grok_export::IMPORTER,
     &slack::IMPORTER,
 ];
 

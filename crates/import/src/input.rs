@@ -20,6 +20,7 @@ use crate::attachment::Attachment;
 use crate::importer::{ImportRows, ImportTarget, Importer, LocatedRow};
 use crate::importers::csv::form::CsvForm;
 use crate::importers::json_text::RepairedRows;
+use crate::importers::notion_rows::DatabasePages;
 use crate::importers::wrapped_json::RowsPath;
 use crate::importers::{csv, markdown, whatsapp, wrapped_json};
 use crate::report::{ImportError, ImportProgress, ImportReport, OnProgress};
@@ -56,6 +57,8 @@ pub struct ImportInput {
     pub repairs_text: bool,
     /// The order of day and month in a chat; `None` if its dates show it, and for other formats.
     pub dates: Option<DateOrder>,
+    /// The pages that the rows of a database of Notion are; `None` for other files.
+    pub pages: Option<Arc<DatabasePages>>,
 }
 
 impl ImportInput {
@@ -69,6 +72,7 @@ impl ImportInput {
             rows_path: None,
             repairs_text: false,
             dates: None,
+            pages: None,
         }
     }
 
@@ -81,6 +85,9 @@ impl ImportInput {
     }
 
     fn open(&self, target: &ImportTarget) -> io::Result<Box<dyn ImportRows>> {
+        if let (Some(pages), Some(form)) = (&self.pages, &self.csv_form) {
+            return pages.rows(&|| csv::open(&self.path, form), form.first_column.as_deref());
+        }
         let rows = self.open_as_written(target)?;
         Ok(if self.repairs_text { Box::new(RepairedRows(rows)) } else { rows })
     }

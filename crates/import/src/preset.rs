@@ -50,7 +50,7 @@ pub enum PresetField {
     Object,
     /// A JSON array, for example of attachments.
     List,
-    /// A JSON array of texts, whose members can be compared and counted.
+    /// A JSON array of texts, whose members can be searched, compared and counted.
     Names,
 }
 
@@ -87,6 +87,7 @@ impl PresetDeclaration {
             PresetField::Flag,
             PresetField::Names,
         ]);
+        let searched = names_of(&[PresetField::SearchedText, PresetField::Names]);
         let ordered: Vec<&str> = times.iter().chain(&amounts).copied().collect();
         let own = [self.key.to_owned()];
         let declaration = json!({
@@ -100,7 +101,7 @@ impl PresetDeclaration {
             "consent_time_field": self.time,
             "query": {
                 "range_filters": ranges,
-                "search": { "lexical_fields": names_of(&[PresetField::SearchedText]) },
+                "search": { "lexical_fields": searched },
                 "aggregations": {
                     "count": true, "sum": amounts, "min": ordered, "max": ordered,
                     "group_by": scalars, "group_by_time": times, "count_distinct": scalars,

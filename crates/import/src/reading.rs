@@ -105,10 +105,10 @@ impl ReadInputs {
                 }
             }
             let file = || input.path.display().to_string();
-            if input.importer.name == browser_history::IMPORTER.name
-                && let Some(unread) = browser_history::unread_visits(&input.path)
-            {
-                reasons.push(format!("{}: {unread}", file()));
+            if input.importer.name == browser_history::IMPORTER.name {
+                let unread = browser_history::unread_visits(&input.path);
+                let more = unread.into_iter().chain(browser_history::with_bookmarks(&input.path));
+                reasons.extend(more.map(|line| format!("{}: {line}", file())));
             }
             let currencies = statement::currencies(&input.path, input.importer)
                 .map_err(|error| ImportError::Read { file: file(), error })?;

@@ -36,8 +36,11 @@ pub struct ImportReport {
     pub added: u64,
     /// How many stored records were replaced by a row that differs.
     pub changed: u64,
-    /// How many rows were stored before in the same form.
+    /// How many rows were stored before in the same form, or in a later one.
     pub unchanged: u64,
+    /// How many of the unchanged rows are older than the stored records, by the field that says
+    /// when a record was changed, with its name; `None` if there is no such row.
+    pub older: Option<(String, u64)>,
     /// How many rows could not be stored.
     pub bad_rows: u64,
     /// The first [`BAD_ROWS_LISTED`] rows that could not be stored.
@@ -105,11 +108,20 @@ impl ImportReport {
         Ok(())
     }
 
+    /// Counts a row that is older than the stored record, by a field.
+    pub(crate) fn count_older(&mut self, field: &str) {
+        self.unchanged += 1;
+        self.older.get_or_insert_with(|| (field.to_owned(), 0)).1 += 1;
+    }
+
     /// Adds the counts and bad rows of another import.
     pub(crate) fn add(&mut self, other: Self) {
         self.added += other.added;
         self.changed += other.changed;
         self.unchanged += other.unchanged;
+        if let Some((field, rows)) = other.older {
+            self.older.get_or_insert((field, 0)).1 += rows;
+        }
         self.bad_rows += other.bad_rows;
         self.bad.extend(other.bad);
         self.bad.truncate(BAD_ROWS_LISTED);

@@ -19,6 +19,7 @@ use stile_domain::records::infer::{Inference, InferredDeclaration, KeyChoice, ad
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::row;
+use stile_domain::records::source_version::ChangeTimeField;
 use stile_domain::records::unix_time::UnixTimes;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::RecordService;
@@ -36,7 +37,9 @@ use crate::conversations;
 use crate::importer::{
     ImportRow, ImportTarget, Importer, LocatedRow, StreamDeclaration, UnusableRow,
 };
-use crate::importers::csv::options::CsvOptions;
+use crate::importers::csv::{self, options::CsvOptions};
+use crate::importers::markdown;
+use crate::importers::notion_rows;
 use crate::importers::wrapped_json::PARENT_ID;
 use crate::input::{ImportInput, InputRow, InputRows, ReadRows, RowRecord, RowsAhead, read_ahead};
 use crate::preset::PresetDeclaration;
@@ -105,6 +108,11 @@ struct StoringPass<'a> {
     import: &'a Import<'a>,
     semantics: Semantics,
     versions: VersionKeys,
+    /// How an older version of a record is known; `None` if the stream has no such field.
+    change_time: Option<ChangeTimeField>,
+    /// Whether a row can be older than a record: the stream had some before this import, or there
+    /// are several files. `None` until that is asked.
+    had_records: Option<bool>,
     completion: RowCompletion<'a>,
     report: ImportReport,
 }
@@ -155,6 +163,9 @@ impl Import<'_> {
             import: self,
             semantics: declaration.map_or_else(Semantics::default, Declaration::semantics),
             versions: VersionKeys::default(),
+            change_time: declaration.and_then(ChangeTimeField::of),
+            // A file can be older than the one before it.
+            had_records: (inputs.len() > 1).then_some(true),
             completion: RowCompletion {
                 has_text_field: declaration
                     .is_some_and(|declaration| declaration.field(attachment::TEXT_FIELD).is_some()),
@@ -403,9 +414,9 @@ impl Import<'_> {
             return Ok(None);
         }
         let fixed = match importer.declaration {
-            StreamDeclaration::InferredWithKey { field, reason } if self.key.is_empty() => {
-                Some((field, reason))
-            }
+            _ if !self.key.is_empty() => None,
+            _ if input.pages.is_some() => Some((notion_rows::PAGE_FIELD, notion_rows::REASON)),
+            StreamDeclaration::InferredWithKey { field, reason } => Some((field, reason)),
             _ => None,
         };
         let key = match fixed {
@@ -494,6 +505,21 @@ fn keep_derived(
     Ok(())
 }
 
+/// Returns whether the stored record with a row's key is a later version of the row.
+fn is_older(
+    batch: &WriteBatch<'_>,
+    target: &TargetStream,
+    field: &ChangeTimeField,
+    key: &RecordKey,
+    row: &RecordFields,
+) -> Result<bool, Problem> {
+    let stored = batch.short_values(target, key, &[&field.name])?;
+    let value = |fields: &RecordFields| {
+        fields.iter().find(|(name, _)| *name == field.name).map(|(_, value)| value.clone())
+    };
+    Ok(field.is_older(value(row).as_ref(), value(&stored).as_ref()))
+}
+
 fn has_usable_row(mut rows: InputRows<'_>) -> Result<bool, ImportError> {
     while let Some(row) = rows.next()? {
         if row.located.row.is_ok() {
@@ -512,6 +538,12 @@ impl RowCompletion<'_> {
     ) -> Result<(), ImportError> {
         if let Ok(read) = &mut row.located.row {
             self.unix_times.apply(&mut read.fields);
+            // Of all tables only those of Notion have such a key.
+            if let Some(declaration) = &self.declaration
+                && row.importer.name == csv::IMPORTER.name
+            {
+                notion_rows::conform(&mut read.fields, declaration);
+            }
         }
         self.read_texts(row, report)?;
         if let (Some(declaration), LocatedRow { file, line, row: Ok(read) }) =
@@ -746,7 +778,12 @@ impl StoringPass<'_> {
         row: &mut ImportRow,
         record: &mut Option<RowRecord>,
     ) -> Result<Result<(), UnusableRow>, Problem> {
-        if let Some(preset) = self.completion.versioned_by(importer) {
+        // A row that says when it was changed is a version of the record with its key, and no copy.
+        let says_when = self.change_time.as_ref().is_some_and(|field| {
+            importer.preset().is_some_and(|preset| !preset.keys_can_be_forged)
+                && row.fields.iter().any(|(name, _)| *name == field.name)
+        });
+        if let Some(preset) = self.completion.versioned_by(importer).filter(|_| !says_when) {
             self.versions.make_unique(preset, &mut row.fields, |key, fields| {
                 // The stored record has addresses of blobs, which the row gets below.
                 let mut fields = fields.clone();
@@ -767,6 +804,19 @@ impl StoringPass<'_> {
                 Err(bad) => return Ok(Err(bad)),
             },
         };
+        // Files are what their owner has now, whatever time they say.
+        if importer.name != markdown::IMPORTER.name
+            && let Some(field) = &self.change_time
+        {
+            let had_records = match self.had_records {
+                Some(had) => had,
+                None => *self.had_records.insert(batch.has_records(target)?),
+            };
+            if (had_records || says_when) && is_older(batch, target, field, key, &row.fields)? {
+                self.report.count_older(&field.name);
+                return Ok(Ok(()));
+            }
+        }
         for attachment in &row.attachments {
             if let Err(refused) = attachment.store(batch)? {
                 return Ok(Err(UnusableRow::new("not_stored", refused)));

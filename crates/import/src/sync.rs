@@ -325,6 +325,7 @@ impl NoteSync {
             rows_path: None,
             repairs_text: false,
             dates: None,
+            pages: None,
         };
         let rejected = RefCell::new(HashMap::new());
         let import = Import {

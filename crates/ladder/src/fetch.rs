@@ -7,6 +7,7 @@ use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::relevance::naming_rank;
 use stile_domain::records::request::GetRecord;
 use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::{MAX_CHARS, TextSelector};
@@ -33,8 +34,6 @@ const LEAST_BYTES: usize = 256;
 /// The names of fields that can be a document's text. The first one that is not empty becomes the
 /// text.
 const TEXT_FIELDS: [&str; 4] = ["text", "content", "body", "summary"];
-/// The names of fields that can be a document's title.
-const TITLE_FIELDS: [&str; 4] = ["title", "name", "subject", "summary"];
 const TITLE_CHARS: usize = 120;
 
 /// Read one record: its text, as far as it fits, the beginnings of its other fields, and the calls
@@ -408,10 +407,11 @@ fn as_cut_field(field: &FieldView) -> FieldView {
 /// first line of the first text of several words. The time of the import says nothing about the
 /// record.
 fn title(record: &RecordView) -> String {
-    let named = TITLE_FIELDS.iter().find_map(|name| {
-        let field = record.fields.iter().find(|field| field.name == *name)?;
-        field.value.as_str().filter(|text| !text.is_empty())
+    let naming = record.fields.iter().filter_map(|field| {
+        let text = field.value.as_str().filter(|text| !text.is_empty())?;
+        Some((naming_rank(&field.name)?, text))
     });
+    let named = naming.min_by_key(|(rank, _)| *rank).map(|(_, text)| text);
     let mut lines = record.fields.iter().filter(|field| is_text(field)).filter_map(|field| {
         field.value.as_str()?.lines().map(str::trim).find(|line| !line.is_empty())
     });

@@ -30,6 +30,8 @@ use super::search_notes::{records_only, warnings};
 use super::text_lines;
 use super::wire;
 
+/// The number of hits of a call without a limit.
+const USUAL_LIMIT: u64 = 25;
 /// The bytes of a hit's other members, and of the continuation of the whole record.
 const OTHERS_BYTES: usize = 512;
 /// The most characters of an excerpt and of a title in the text.
@@ -238,7 +240,15 @@ impl RecordTool for Search {
         let has_more = response.next_cursor.is_some();
         let total = response.meta.as_ref().and_then(Total::of);
         let head = |shown: usize| {
-            let more = if has_more || shown < count { " has_more=true." } else { "" };
+            let is_cut = has_more || shown < count;
+            let is_long = total.is_some_and(|total| total.records > USUAL_LIMIT);
+            let more = match is_cut {
+                true if is_long && self.detail.is_none() => {
+                    " has_more=true; `detail` `list` shows a hundred."
+                }
+                true => " has_more=true.",
+                false => "",
+            };
             let first =
                 first.as_ref().map(|id| format!(" first_fetch_id={id}")).unwrap_or_default();
             let (hits, all) = match total {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use stile_domain::base64::encoded_text::{HEAD_CHARS, TAIL_CHARS};
 use stile_domain::records::pieces::PIECE_CHARS;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::relevance::NAMING_FIELDS;
+use stile_domain::records::relevance::naming_rank;
 use stile_store::records::{LongValueRef, RecordHit, RecordRow, RecordSource};
 
 use crate::context::ReadContext;
@@ -84,7 +84,7 @@ pub(crate) fn read_hits(
             let Some(long) = hit.fields.long_value(&entry).filter(|_| !entry.binary) else {
                 continue;
             };
-            if NAMING_FIELDS.contains(&entry.name) {
+            if naming_rank(entry.name).is_some() {
                 parts.push((long, 0..title_chars));
             }
             let own = hit.matches.iter().filter(|found| found.field == entry.name);

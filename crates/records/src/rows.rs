@@ -54,7 +54,7 @@ pub enum RowDecodeError {
     Between(&'static str),
     /// The file is not a JSON array. Ends the file.
     #[error(
-        "the file is not a JSON array of objects; if each line is an object, import it as `jsonl`, and if its rows are in a member of an object, name the member with --rows"
+        "the file is not a JSON array of objects, or is empty; if each line is an object, import it as `jsonl`, and if its rows are in a member of an object, name the member with --rows"
     )]
     NotAnArray,
     /// A row of CSV is not UTF-8.

@@ -16,6 +16,9 @@ use rusqlite::{Connection, OpenFlags, Row};
 /// The bytes with which every database of SQLite begins.
 pub const MAGIC: &[u8] = b"SQLite format 3\0";
 
+/// Why a database in a zip file is not read, and what to do.
+pub const IN_ARCHIVE: &str = "a database in an archive is not read: unpack it, and import it alone";
+
 /// A database of another program.
 pub struct ForeignDatabase(Connection);
 
@@ -73,6 +76,14 @@ impl ForeignDatabase {
         Ok(tables > 0 && found.into_iter().all(|found| found))
     }
 
+    /// Returns how many tables the database has.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidData`] if the database is damaged.
+    pub fn tables(&self) -> io::Result<i64> {
+        self.number("SELECT count(*) FROM sqlite_schema WHERE type = 'table'")
+    }
+
     /// Returns the rows of a query whose parameters are the last number before them, and how many.
     ///
     /// # Errors
@@ -112,7 +123,12 @@ pub fn unread_log(path: &Path) -> Option<PathBuf> {
 }
 
 fn damaged(error: rusqlite::Error) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, format!("the database cannot be read: {error}"))
+    let message = format!(
+        "the database cannot be read ({error}): it is damaged, or was copied while its program \
+         wrote to it. Close that program, such as the browser, copy the file again, and import the \
+         copy"
+    );
+    io::Error::new(ErrorKind::InvalidData, message)
 }
 
 #[cfg(test)]

@@ -201,7 +201,7 @@ impl Declaration {
             self.fields.allow(&name, |field| field.operators = operators);
         }
         for name in
-            self.fields.list(&search.member("lexical_fields"), Some(FieldRequirement::Text))?
+            self.fields.list(&search.member("lexical_fields"), Some(FieldRequirement::Words))?
         {
             self.fields.allow(&name, |field| field.searchable = true);
         }

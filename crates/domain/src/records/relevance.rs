@@ -10,12 +10,19 @@
 //! | terms occur in a field that names the record, by their share | 600 |
 //! | terms occur often: `n / (n + 2)` for each term that occurs `n` times | 400 |
 
+use super::field_name;
 use super::tokenizer::{
     MAX_PHRASE_TOKENS, ParsedQuery, PlaceFinder, SearchTerm, SearchToken, TermFinder,
 };
 
-/// The fields that may name a record, in order of preference.
-pub const NAMING_FIELDS: [&str; 4] = ["title", "name", "subject", "summary"];
+/// The plain names of the fields that may name a record, in order of preference. Tables of banks
+/// have theirs in other languages.
+const NAMES: &str = "title titel titre título titulo titolo name naam nom nombre nome subject \
+    betreff objet asunto oggetto onderwerp summary payee merchant counterparty counterpartyname \
+    partnername zahlungsempfänger zahlungsempfängerin empfänger empfaenger \
+    begünstigterzahlungspflichtiger beguenstigterzahlungspflichtiger auftraggeberempfänger naamomschrijving description \
+    beschreibung bezeichnung omschrijving descripción descripcion descrizione libellé libelle \
+    concepto verwendungszweck buchungstext memo headline label";
 /// The length of a text in which terms count as near each other, in characters.
 pub const NEAR_CHARS: u64 = 160;
 
@@ -25,6 +32,25 @@ const NAMING_POINTS: u64 = 600;
 const COUNT_POINTS: u64 = 400;
 /// How many occurrences of a term give half of the points for them.
 const HALF_COUNT: u64 = 2;
+
+/// Returns how likely a field names its record, by its own name in any case: the smaller, the
+/// likelier. `None` if it names no record.
+///
+/// ```
+/// use stile_domain::records::relevance::naming_rank;
+///
+/// assert!(naming_rank("Partner Name") < naming_rank("Verwendungszweck"));
+/// assert_eq!(naming_rank("amount"), None);
+/// ```
+pub fn naming_rank(name: &str) -> Option<usize> {
+    field_name::rank(name, NAMES)
+}
+
+/// Returns the field that names a record best, of those with these names.
+pub fn naming_field<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let ranked = names.into_iter().filter_map(|name| Some((naming_rank(name)?, name)));
+    ranked.min_by_key(|(rank, _)| *rank).map(|(_, name)| name)
+}
 
 /// The score of one record, gathered field by field.
 #[derive(Debug)]
@@ -66,7 +92,7 @@ impl<'q> RecordScorer<'q> {
         feed: impl FnOnce(&mut dyn FnMut(&SearchToken<'_>)) -> Result<(), E>,
     ) -> Result<(), E> {
         let Self { query, phrase, has_phrase, near, terms } = self;
-        let names_record = NAMING_FIELDS.contains(&name);
+        let names_record = naming_rank(name).is_some();
         let own = query.terms.iter().zip(terms).filter(|(term, _)| term.is_for(name));
         let mut finders: Vec<_> =
             own.map(|(term, score)| (TermFinder::new(&term.term, 0), score)).collect();

@@ -8,9 +8,11 @@
 //!
 //! Equal records have equal bytes, so an import recognises an unchanged record.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::instant::Instant;
+use super::list_text::ListText;
 use super::pieces;
 use super::value::FieldValue;
 use crate::hash::ContentHash;
@@ -351,6 +353,28 @@ impl<'a> StoredValue<'a> {
             Self::Json(json) => FieldValue::Json((*json).to_owned()),
             Self::LongText(_) | Self::LongJson(_) => return None,
         })
+    }
+
+    /// Returns the text in which a search looks for words, of a value that stays in its record: a
+    /// text, or the texts of a list in their places. `None` for any other value.
+    pub fn searched_text(&self) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Text(text) => Some(Cow::Borrowed(text)),
+            Self::Json(json) if json.starts_with('[') => {
+                Some(Cow::Owned(ListText::default().feed(json)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a search may look for words in the value. An object that is kept in pieces has no
+    /// words; only its pieces tell it from a list.
+    pub fn may_have_words(&self) -> bool {
+        match self {
+            Self::Text(_) | Self::LongText(_) | Self::LongJson(_) => true,
+            Self::Json(json) => json.starts_with('['),
+            Self::Null | Self::Bool(_) | Self::Number(_) => false,
+        }
     }
 
     /// Returns the measures of a value that is kept in pieces.

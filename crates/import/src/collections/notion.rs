@@ -7,14 +7,19 @@
 //!
 //! *Source*: Notion's help page "Export your content"; the rest as exports of 2023 to 2026 are.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use stile_store::archive::{Archive, ArchiveEntry};
 
 use super::{Collection, Division, all_of};
-use crate::importers::notion_pages::{identified, stem_and_extension};
+use crate::importers::notion_pages::{
+    folder_of_file, folder_of_page, identified, stem_and_extension, without_identifiers,
+};
+use crate::importers::notion_rows::DatabasePages;
 use crate::importers::{csv, notion_pages};
+use crate::input::ImportInput;
 use crate::source::{ArchivedFiles, InputPath};
 
 /// An export of Notion.
@@ -23,7 +28,7 @@ pub static COLLECTION: Collection = Collection {
     description: "an export of Notion (Markdown and CSV)",
     recognises,
     divide,
-    advice: "The pictures and files of an export are not stored with its pages",
+    advice: "Pictures and files are stored with the page in whose folder they lie",
 };
 
 /// The stream of the pages.
@@ -38,8 +43,12 @@ fn is_part(entry: &ArchiveEntry) -> bool {
     extension.eq_ignore_ascii_case("zip") && named(stem)
 }
 
-/// Returns whether most Markdown and CSV files of an archive have an identifier of Notion, or all
-/// files are parts of an export.
+/// What to do with an export in another format.
+const HTML: &str = "HTML, which is not read: export again from Notion (Settings, General, \
+    Export all workspace content) with the format Markdown & CSV, and import that";
+
+/// Returns whether most Markdown, CSV and HTML files of an archive have an identifier of Notion, or
+/// all files are parts of an export.
 fn recognises(_: &Path, archive: &Archive) -> bool {
     let entries = archive.entries();
     if !entries.is_empty() && entries.iter().all(is_part) {
@@ -47,7 +56,7 @@ fn recognises(_: &Path, archive: &Archive) -> bool {
     }
     let texts = entries.iter().filter(|entry| {
         let (_, extension) = stem_and_extension(&entry.name);
-        ["md", "csv"].iter().any(|own| own.eq_ignore_ascii_case(extension))
+        ["md", "csv", "html"].iter().any(|own| own.eq_ignore_ascii_case(extension))
     });
     let (with, all) = texts.fold((0_usize, 0_usize), |(with, all), entry| {
         (with + usize::from(identified(&entry.name).is_some()), all + 1)
@@ -80,25 +89,49 @@ fn divide(archives: &[ArchivedFiles], division: &mut Division) {
             }
             let stream = stream_of(&entry.name, division);
             let place = InputPath::archived(&files.archive, &files.path, number);
-            division.add(&stream, &csv::IMPORTER, place);
+            let pages = Some(Arc::new(DatabasePages::new(pages_of(files, stem))));
+            let input = ImportInput { pages, ..ImportInput::whole(place, &csv::IMPORTER) };
+            division.add_input(&stream, input);
         }
     }
     for files in &all {
         let mut pages = Vec::new();
+        let is_page = |name: &str| stem_and_extension(name).1.eq_ignore_ascii_case("md");
+        let of_pages: HashSet<String> = files
+            .entries()
+            .filter(|(_, entry)| is_page(&entry.name))
+            .map(|(_, entry)| folder_of_page(&entry.name))
+            .collect();
         for (number, entry) in files.entries() {
             match stem_and_extension(&entry.name).1.to_ascii_lowercase().as_str() {
                 "md" => pages.push(number),
                 "csv" => {}
                 _ if is_part(entry) => {}
-                "html" => division.skip(entry, "HTML: export as Markdown and CSV instead"),
-                _ => division.skip(entry, "a file of a page, which is not stored"),
+                "html" => division.skip(entry, HTML),
+                _ if of_pages.contains(&folder_of_file(&entry.name)) => pages.push(number),
+                _ => division.skip(entry, "a file that lies in the folder of no page"),
             }
         }
-        if !pages.is_empty() {
+        if !of_pages.is_empty() {
             let place = InputPath::several(&files.archive, &files.path, pages);
             division.add(PAGES, &notion_pages::IMPORTER, place);
         }
     }
+}
+
+/// Returns the pages of a database, which are in a folder of its name beside its table. Some
+/// exports leave the identifier out of the names of folders.
+fn pages_of(files: &ArchivedFiles, table: &str) -> ArchivedFiles {
+    let table = table.trim_end_matches("_all");
+    let is_of = |name: &str| {
+        let (stem, extension) = stem_and_extension(name);
+        let folder = stem.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let is_named = folder == table || folder == without_identifiers(table);
+        extension.eq_ignore_ascii_case("md") && is_named
+    };
+    let numbers = files.entries().filter(|(_, entry)| is_of(&entry.name));
+    let numbers = numbers.map(|(number, _)| number).collect();
+    ArchivedFiles { numbers, ..files.clone() }
 }
 
 /// Returns a name for the stream of a database that no other one has: `reading-list-01234567` for

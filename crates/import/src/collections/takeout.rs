@@ -7,6 +7,7 @@
 //!
 //! *Source*: Google's help pages on Takeout for the files, and those that the importers name.
 
+use std::collections::HashSet;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -81,7 +82,7 @@ enum Kind {
 
 fn divide(archives: &[ArchivedFiles], division: &mut Division) {
     for files in archives {
-        let (mut mail, mut notes) = (Vec::new(), Vec::new());
+        let (mut mail, mut notes, mut media) = (Vec::new(), Vec::new(), Vec::new());
         for (number, entry) in files.entries() {
             let place = || InputPath::archived(&files.archive, &files.path, number);
             match kind_of(&files.archive, entry) {
@@ -91,7 +92,20 @@ fn divide(archives: &[ArchivedFiles], division: &mut Division) {
                 Kind::Rows(stream, rows) => {
                     division.add_rows(stream, (&json_array::IMPORTER, rows), place());
                 }
+                Kind::Skipped(reason) if keep::is_media(&entry.name) => media.push((entry, reason)),
                 Kind::Skipped(reason) => division.skip(entry, reason),
+            }
+        }
+        // What lies beside notes is attached to them.
+        let folder = |name: &str| name.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        let of_notes: HashSet<Option<String>> = notes
+            .iter()
+            .filter_map(|&number| files.archive.entries().get(number))
+            .map(|entry| folder(&entry.name))
+            .collect();
+        for (entry, reason) in media {
+            if !of_notes.contains(&folder(&entry.name)) {
+                division.skip(entry, reason);
             }
         }
         for (stream, importer, numbers) in

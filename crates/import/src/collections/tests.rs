@@ -151,6 +151,7 @@ fn notion() -> Vec<(&'static str, &'static str)> {
         ),
         ("Garden/Plants/Fern 0123456789abcdef0123456789abcde4.md", ROW),
         ("Garden/Ponds/pond.png", "x"),
+        ("Other/lost.png", "y"),
     ]
 }
 
@@ -170,12 +171,88 @@ fn pages_and_databases_of_notion_become_records() {
         (&"Herons".into(), &"Garden".into(), &"0123456789abcdef0123456789abcde0".into())
     );
     assert_eq!(page(1)["parent_ref"]["record_id"], "0123456789abcdef0123456789abcde0");
+    let picture = &page(2)["attachments"][0];
+    assert_eq!(
+        (&picture["filename"], &picture["mime_type"]),
+        (&"pond.png".into(), &"image/png".into())
+    );
+    assert_eq!(rig.blob_bytes(picture["blob_id"].as_str().unwrap()).unwrap(), b"x");
     assert_eq!(page(2)["parent_id"], page(1)["parent_id"], "a folder without an identifier");
     let fern = page(4);
     assert_eq!(
         (&fern["database"], &fern["path"], &fern["created"], &fern["text"]),
         (&"Plants".into(), &"Garden / Plants".into(), &"2026-01-05T10:11:00Z".into(), &ROW.into())
     );
+}
+
+#[test]
+fn an_edited_row_of_a_database_of_notion_keeps_its_record() {
+    let rig = rig();
+    let path = rig.write("export.zip", zip(&notion()));
+    assert_eq!(import(&rig, &[path.clone()]).0["plants-01234567"], (2, 0, 0, 0));
+    assert_eq!(import(&rig, &[path]).0["plants-01234567"], (0, 0, 2, 0));
+    let edited: Vec<(&str, &str)> = notion()
+        .into_iter()
+        .map(|(name, text)| match name {
+            // The page was given another title, and a row without a page other cells.
+            "Garden/Plants 0123456789abcdef0123456789abcde3_all.csv" => {
+                (name, "Name,Status,Height\nTall fern,Open,1.5\nMoss,Done,0.2\n")
+            }
+            "Garden/Plants/Fern 0123456789abcdef0123456789abcde4.md" => {
+                ("Garden/Plants/Tall fern 0123456789abcdef0123456789abcde4.md", "# Tall fern\n")
+            }
+            _ => (name, text),
+        })
+        .collect();
+    let path = rig.write("edited.zip", zip(&edited));
+    let (stored, _) = import(&rig, &[path]);
+    assert_eq!(stored["plants-01234567"], (0, 2, 0, 0));
+    let key = "0123456789abcdef0123456789abcde4";
+    let operation = stile_records::operations::Operation::GetRecord;
+    let row = rig.get(operation, "plants-01234567", key, &[])["data"].clone();
+    assert_eq!((&row["Name"], &row["Status"]), (&"Tall fern".into(), &"Open".into()));
+}
+
+#[test]
+fn several_texts_of_a_property_of_notion_are_a_list() {
+    let rig = rig();
+    let table = "Books 0123456789abcdef0123456789abcde3.csv";
+    let store = |name: &str, rows: &str| {
+        let text = format!("Name,Kind,Place,Tags\n{rows}");
+        let path = rig.write(name, zip(&[(PAGE, "# Garden\n"), (table, &text)]));
+        import(&rig, &[path]).0["books-01234567"]
+    };
+    let rows =
+        "\"Dune, one\",\"scifi, classic\",\"Zug, CH\",\"x, 7\"\nEmma,classic,\"Bern, CH\",\n";
+    assert_eq!(store("one.zip", rows), (2, 0, 0, 0));
+    let list = rig.get(
+        stile_records::operations::Operation::ListRecords,
+        "books-01234567",
+        "",
+        &[("filter[Kind]", "classic")],
+    );
+    let rows = list["data"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{list}");
+    let dune = rows.iter().map(|row| &row["data"]).find(|row| row["Place"] == "Zug, CH").unwrap();
+    assert_eq!((&dune["Name"], dune["Kind"][1].as_str()), (&"Dune, one".into(), Some("classic")));
+    assert_eq!(dune["Tags"].to_string(), "[\"x\",\"7\"]");
+    // A later export that shows it no longer is stored as the stream declares.
+    assert_eq!(store("two.zip", "Emma,classic,\"Bern, CH\",\n"), (0, 0, 1, 0));
+}
+
+#[test]
+fn an_export_of_notion_as_html_names_the_format_to_choose() {
+    let rig = rig();
+    let files = [
+        ("Garden 0123456789abcdef0123456789abcde0.html", "<html>"),
+        ("Garden/Herons 0123456789abcdef0123456789abcde1.html", "<html>"),
+        ("index.html", "<html>"),
+    ];
+    let path = rig.write("html.zip", zip(&files));
+    let export = divide(&[path], None).unwrap().unwrap();
+    assert_eq!(export.collection.name, "notion");
+    assert!(export.parts.is_empty());
+    assert!(export.skipped[0].reason.contains("Markdown & CSV"), "{:?}", export.skipped);
 }
 
 #[test]

@@ -1,24 +1,32 @@
 //! Imports bookmarks of a browser: a record for each.
 //!
 //! All browsers export an HTML file. Chrome, Edge and others that are made of Chromium keep theirs
-//! in `Bookmarks`, a file of JSON.
+//! in `Bookmarks`, a file of JSON. Firefox keeps them beside its history, in `places.sqlite`, and
+//! saves a backup of JSON (`bookmarks-2026-01-05.json`).
 //!
-//! *Source*: the Netscape bookmark file format; `bookmark_codec.cc` of Chromium.
+//! *Source*: the Netscape bookmark file format; `bookmark_codec.cc` of Chromium;
+//! `BookmarkJSONUtils.sys.mjs` and `nsINavBookmarksService.idl` of Firefox.
 
 use std::borrow::Cow;
-use std::io;
+use std::collections::HashMap;
+use std::io::{self, BufRead as _};
 
 use serde_json::json;
 use stile_domain::hash::ContentHash;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
+use stile_store::foreign_database::{Cell, ForeignDatabase, IN_ARCHIVE, MAGIC};
 
 use super::whole_file::{self, Keys, ReadRow};
 use super::{compact_time, json_members};
 use crate::html;
-use crate::importer::{Contents, ImportRow, Importer, Recognition, StreamDeclaration, file_bytes};
+use crate::importer::{
+    Contents, ImportRow, ImportRows, ImportTarget, Importer, Recognition, StreamDeclaration,
+    file_bytes,
+};
 use crate::json_object::JsonObject;
 use crate::preset::{PresetDeclaration, PresetField};
+use crate::source::InputPath;
 
 /// Imports each bookmark of a browser.
 pub static IMPORTER: Importer = Importer {
@@ -26,18 +34,15 @@ pub static IMPORTER: Importer = Importer {
     description: "bookmarks of a browser",
     recognition: Recognition {
         contents: |contents| match contents {
-            Contents::Beginning(bytes) => begins(bytes) || begins_as_json(bytes),
+            Contents::Beginning(bytes) => {
+                begins(bytes) || begins_as_json(bytes) || begins_as_backup(bytes)
+            }
             _ => false,
         },
         ..Recognition::NEVER
     },
     byte_count: file_bytes,
-    open: |path, _| {
-        whole_file::open(path, |bytes| match begins_as_json(bytes) {
-            true => read_json(bytes),
-            false => Ok(read(bytes)),
-        })
-    },
+    open,
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };
 
@@ -60,9 +65,25 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     because: &[
         "it has bookmarks, a record for each: `id` is the digest of the folder and the address",
         "`added` orders the records and is the time by which a grant counts",
-        "`title`, `folder` and `note` can be searched",
+        "`title`, `folder`, `tags` and `note` can be searched",
     ],
 };
+
+fn open(path: &InputPath, _: &ImportTarget) -> io::Result<Box<dyn ImportRows>> {
+    if path.open()?.reader.fill_buf()?.starts_with(MAGIC) {
+        if path.files().is_some() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, IN_ARCHIVE));
+        }
+        let database = ForeignDatabase::open(path)?;
+        let file = path.display().to_string();
+        return whole_file::of(file, io::empty(), |_| read_database(&database));
+    }
+    whole_file::open(path, |bytes| match (begins_as_json(bytes), begins_as_backup(bytes)) {
+        (true, _) => read_json(bytes),
+        (_, true) => read_backup(bytes),
+        _ => Ok(read(bytes)),
+    })
+}
 
 fn begins(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
@@ -91,7 +112,7 @@ fn read_json(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
     let (mut keys, mut rows) = (Keys::default(), Vec::new());
     for (_, root) in &roots.0 {
         if let Some(root) = JsonObject::parse(root) {
-            read_folder(&root, &mut Vec::new(), &mut |bookmark: Bookmark| {
+            read_folder(&root, &CHROMIUM, &mut Vec::new(), &mut |bookmark: Bookmark| {
                 rows.push((1, Ok(bookmark.row(&mut keys))));
             });
         }
@@ -99,28 +120,183 @@ fn read_json(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
     Ok(rows)
 }
 
+/// Returns whether a file begins as the backup of the bookmarks of Firefox.
+fn begins_as_backup(bytes: &[u8]) -> bool {
+    let bytes = bytes.get(..Contents::BEGINNING_BYTES).unwrap_or(bytes);
+    const MEMBERS: [&str; 2] = ["guid", "typeCode"];
+    json_members::beginning(bytes).is_some_and(|json| json.has(&MEMBERS))
+        && memchr::memmem::find(bytes, b"text/x-moz-place-container").is_some()
+}
+
+/// Reads a backup of the bookmarks of Firefox.
+///
+/// # Errors
+/// The file is not JSON.
+fn read_backup(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let root = JsonObject::parse(&FieldValue::Json(text)).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "it is not whole: save the backup again")
+    })?;
+    let (mut keys, mut rows) = (Keys::default(), Vec::new());
+    let names = FolderNames { name: "title", address: "uri", added: "dateAdded", from: 0 };
+    read_folder(&root, &names, &mut Vec::new(), &mut |bookmark: Bookmark| {
+        rows.push((1, Ok(bookmark.row(&mut keys))));
+    });
+    Ok(rows)
+}
+
+/// How many bookmarks of a database are read at once.
+const PAGE: i64 = 1000;
+/// The kinds of a bookmark and of a folder in a database of Firefox.
+const KINDS: (i64, i64) = (1, 2);
+/// The identifier of the folder whose folders are tags.
+const TAGS: &str = "tags________";
+
+/// Returns whether a database is of Firefox and has bookmarks.
+pub(crate) fn has_bookmarks(database: &ForeignDatabase) -> io::Result<bool> {
+    let columns = ["type", "fk", "parent", "title", "dateAdded", "guid"];
+    database.has_table("moz_bookmarks", &columns)
+}
+
+/// Reads the bookmarks of Firefox.
+///
+/// # Errors
+/// The database is damaged, or another one.
+fn read_database(database: &ForeignDatabase) -> io::Result<Vec<ReadRow>> {
+    if !has_bookmarks(database)? {
+        let message = "it is a database without the bookmarks of Firefox";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    const QUERY: &str = "SELECT b.id, b.type, b.parent, substr(b.title, 1, 4096), b.dateAdded, \
+        b.guid, b.fk, substr(p.url, 1, 65536) FROM moz_bookmarks b \
+        LEFT JOIN moz_places p ON p.id = b.fk WHERE b.id > ?1 ORDER BY b.id LIMIT ?2";
+    let mut all = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |stored: &StoredBookmark| stored.number);
+        let page = database.rows(QUERY, after, PAGE)?;
+        if page.is_empty() {
+            break;
+        }
+        all.extend(page.iter().map(|cells| StoredBookmark::of(cells)));
+    }
+    let by_number: HashMap<i64, &StoredBookmark> = all.iter().map(|it| (it.number, it)).collect();
+    let is_tag = |folder: &StoredBookmark| {
+        by_number.get(&folder.parent).is_some_and(|outer| outer.guid == TAGS)
+    };
+    let mut tags: HashMap<i64, Vec<&str>> = HashMap::new();
+    for own in all.iter().filter(|own| own.kind == KINDS.0) {
+        if let (Some(page), Some(tag)) =
+            (own.page, by_number.get(&own.parent).filter(|it| is_tag(it)))
+        {
+            tags.entry(page).or_default().push(&tag.title);
+        }
+    }
+    let mut keys = Keys::default();
+    let mut rows = Vec::new();
+    for own in all.iter().filter(|own| own.kind == KINDS.0) {
+        let (mut names, mut outer) = (Vec::new(), by_number.get(&own.parent));
+        if outer.is_some_and(|folder| is_tag(folder)) {
+            continue;
+        }
+        while let Some(folder) = outer.filter(|_| names.len() < MOST_FOLDERS) {
+            names.push(folder.title.as_str());
+            outer = by_number.get(&folder.parent);
+        }
+        let named = names.into_iter().rev().filter(|name| !name.is_empty());
+        let tags = own.page.and_then(|page| tags.get(&page));
+        let bookmark = Bookmark {
+            title: own.title.clone(),
+            url: own.url.clone(),
+            folder: named.collect::<Vec<_>>().join(" / "),
+            tags: tags.map(|tags| tags.join(",")).unwrap_or_default(),
+            added: own.added.map(|micros| micros / 1_000_000),
+            note: String::new(),
+        };
+        if !bookmark.url.is_empty() {
+            let line = u64::try_from(own.number).unwrap_or_default();
+            rows.push((line, Ok(bookmark.row(&mut keys))));
+        }
+    }
+    Ok(rows)
+}
+
+/// A row of the bookmarks of Firefox.
+struct StoredBookmark {
+    number: i64,
+    kind: i64,
+    parent: i64,
+    title: String,
+    /// When it was added, in microseconds since 1970.
+    added: Option<i64>,
+    guid: String,
+    /// The number of the page.
+    page: Option<i64>,
+    url: String,
+}
+
+impl StoredBookmark {
+    fn of(cells: &[Cell]) -> Self {
+        let number = |at: usize| match cells.get(at) {
+            Some(Cell::Integer(number)) => Some(*number),
+            _ => None,
+        };
+        let text = |at: usize| match cells.get(at) {
+            Some(Cell::Text(text)) => text.clone(),
+            _ => String::new(),
+        };
+        Self {
+            number: number(0).unwrap_or(i64::MAX),
+            kind: number(1).unwrap_or_default(),
+            parent: number(2).unwrap_or_default(),
+            title: text(3),
+            added: number(4).filter(|&micros| micros > 0),
+            guid: text(5),
+            page: number(6),
+            url: text(7),
+        }
+    }
+}
+
 /// How deep folders of bookmarks may lie in each other.
 const MOST_FOLDERS: usize = 32;
 /// Seconds from 1601 to 1970.
 const FROM_1601: i64 = 11_644_473_600;
 
-fn read_folder(folder: &JsonObject, names: &mut Vec<String>, add: &mut dyn FnMut(Bookmark)) {
-    names.push(folder.text("name").unwrap_or_default().to_owned());
+/// The names of the members of bookmarks in JSON.
+struct FolderNames {
+    name: &'static str,
+    address: &'static str,
+    /// The time when it was added, in microseconds.
+    added: &'static str,
+    /// Seconds from the first moment of these times to 1970.
+    from: i64,
+}
+
+const CHROMIUM: FolderNames =
+    FolderNames { name: "name", address: "url", added: "date_added", from: FROM_1601 };
+
+fn read_folder(
+    folder: &JsonObject,
+    members: &FolderNames,
+    names: &mut Vec<String>,
+    add: &mut dyn FnMut(Bookmark),
+) {
+    names.push(folder.text(members.name).unwrap_or_default().to_owned());
     for child in folder.objects("children") {
-        let Some(url) = child.text("url") else {
+        let Some(url) = child.text(members.address) else {
             if names.len() < MOST_FOLDERS {
-                read_folder(&child, names, add);
+                read_folder(&child, members, names, add);
             }
             continue;
         };
         let named = names.iter().filter(|name| !name.is_empty());
-        let added = child.integer("date_added").filter(|&micros| micros > 0);
+        let added = child.integer(members.added).filter(|&micros| micros > 0);
         add(Bookmark {
-            title: child.text("name").unwrap_or_default().to_owned(),
+            title: child.text(members.name).unwrap_or_default().to_owned(),
             url: url.to_owned(),
             folder: named.map(String::as_str).collect::<Vec<_>>().join(" / "),
-            tags: String::new(),
-            added: added.map(|micros| micros / 1_000_000 - FROM_1601),
+            tags: child.text("tags").unwrap_or_default().to_owned(),
+            added: added.map(|micros| micros / 1_000_000 - members.from),
             note: String::new(),
         });
     }
@@ -297,6 +473,48 @@ mod tests {
         );
         assert_eq!((rows.len(), &rows[1]["folder"]), (2, &json!("Bookmarks bar / Birds")));
         assert!(read_json(b"{\"checksum\": \"x\", \"roots\"").is_err());
+    }
+
+    #[test]
+    fn the_bookmarks_of_firefox_are_read_from_its_backup_and_from_its_database() {
+        let text = r#"{"guid":"root________","title":"","index":0,"dateAdded":1767600000000000,
+            "id":1,"typeCode":2,"type":"text/x-moz-place-container","root":"placesRoot","children":[
+            {"guid":"menu________","title":"menu","typeCode":2,"type":"text/x-moz-place-container",
+            "children":[{"guid":"a","title":"A","typeCode":1,"dateAdded":1767600000000000,
+            "tags":"x,y z","type":"text/x-moz-place","uri":"https://a.example/"},
+            {"guid":"s","typeCode":3,"type":"text/x-moz-place-separator"}]}]}"#;
+        let of_backup = rows_of(&IMPORTER, "json", text);
+        let rig = crate::rig::rig();
+        let path = rig.folder.path().join("places.sqlite");
+        let made = rusqlite::Connection::open(&path).unwrap();
+        made.execute_batch(
+            "CREATE TABLE moz_places (id INTEGER PRIMARY KEY, url TEXT, title TEXT);
+             CREATE TABLE moz_bookmarks (id INTEGER PRIMARY KEY, type INTEGER, fk INTEGER,
+             parent INTEGER, title TEXT, dateAdded INTEGER, guid TEXT);
+             INSERT INTO moz_places VALUES (7, 'https://a.example/', 'not the title');
+             INSERT INTO moz_bookmarks VALUES (1, 2, NULL, 0, '', 1, 'root________'),
+             (2, 2, NULL, 1, 'menu', 1, 'menu________'), (3, 2, NULL, 1, 'tags', 1, 'tags________'),
+             (4, 2, NULL, 3, 'x', 1, 'x'), (5, 1, 7, 4, NULL, 1, 'tx'),
+             (6, 2, NULL, 3, 'y z', 1, 'y'), (8, 1, 7, 6, NULL, 1, 'ty'),
+             (9, 1, 7, 2, 'A', 1767600000000000, 'a'), (10, 3, NULL, 2, NULL, 1, 's');",
+        )
+        .unwrap();
+        drop(made);
+        let target = crate::rig::target();
+        let mut rows = (IMPORTER.open)(&path.as_path().into(), &target).unwrap();
+        let row = rows.next().unwrap().unwrap().row.unwrap();
+        let of_database: serde_json::Value =
+            serde_json::from_str(&stile_domain::records::row::to_json(&row.fields)).unwrap();
+        assert!(rows.next().unwrap().is_none(), "tags are no bookmarks");
+        assert_eq!(
+            of_database,
+            json!({
+                "id": of_database["id"], "title": "A", "url": "https://a.example/",
+                "folder": "menu", "tags": ["x", "y z"], "added": "2026-01-05T08:00:00Z",
+            })
+        );
+        assert_eq!(of_backup, [of_database], "they are the same record");
+        assert!(read_backup(b"{\"guid\": 1, \"typeCode\"").is_err());
     }
 
     #[test]

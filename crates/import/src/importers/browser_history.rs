@@ -16,11 +16,11 @@ use std::sync::Arc;
 use stile_domain::hash::ContentHash;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
-use stile_store::foreign_database::{Cell, ForeignDatabase, MAGIC, unread_log};
+use stile_store::foreign_database::{Cell, ForeignDatabase, IN_ARCHIVE, MAGIC, unread_log};
 
 use super::mapped_rows::MappedRow;
 use super::wrapped_json::{RowsPath, WrappedRows};
-use super::{compact_time, json_members, json_text, mapped_rows};
+use super::{bookmarks, compact_time, json_members, json_text, mapped_rows};
 use crate::importer::{
     Contents, ImportRow, ImportRows, ImportTarget, Importer, LocatedRow, Recognition,
     StreamDeclaration, file_bytes,
@@ -169,6 +169,16 @@ pub(crate) fn begins(bytes: &[u8]) -> bool {
     json_members::beginning(bytes).is_some_and(|json| json.is_object_with(&MEMBERS))
 }
 
+/// Says that a database has the bookmarks of the browser, too; `None` for any other file.
+pub(crate) fn with_bookmarks(path: &InputPath) -> Option<String> {
+    let has = path.files().is_none()
+        && ForeignDatabase::open(path).and_then(|it| bookmarks::has_bookmarks(&it)).ok()?;
+    has.then(|| {
+        "it has bookmarks, too: import it again with --format bookmarks --stream bookmarks"
+            .to_owned()
+    })
+}
+
 /// Says that a database has changes which are not in its file; `None` for any other file.
 pub(crate) fn unread_visits(path: &InputPath) -> Option<String> {
     let log = unread_log(path)?;
@@ -186,8 +196,7 @@ fn open(path: &InputPath, _: &ImportTarget) -> io::Result<Box<dyn ImportRows>> {
         return Ok(mapped_rows::open(path, WrappedRows::new(json, rows), of_takeout));
     }
     if path.files().is_some() {
-        let message = "a database in an archive is not read: unpack it, and import it alone";
-        return Err(io::Error::new(ErrorKind::InvalidInput, message));
+        return Err(io::Error::new(ErrorKind::InvalidInput, IN_ARCHIVE));
     }
     let database = ForeignDatabase::open(path)?;
     let Some(browser) = Browser::of(&database)? else {

@@ -63,6 +63,8 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("not_on", PresetField::List),
         ("also_on", PresetField::List),
         ("zone", PresetField::Name),
+        ("calendar", PresetField::SearchedText),
+        ("updated", PresetField::Time),
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
@@ -74,7 +76,8 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
          is the time by which a grant counts",
         "`start` and `end` are the times of entries that are not whole days; `rule` says how an \
          entry repeats, `not_on` when it does not and `also_on` when it does besides",
-        "`summary`, `description` and `location` can be searched",
+        "`summary`, `description`, `location`, `attendees`, `categories` and `calendar`, the name \
+         of the calendar, can be searched",
     ],
 };
 
@@ -90,10 +93,21 @@ pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
         own: own.and_then(|line| zone_named(line.value.trim())),
         described: described_zones(&others),
     };
+    let named = others.iter().filter(|line| ["X-WR-CALNAME", "NAME"].contains(&line.name.as_str()));
+    let mut names: Vec<String> = named.map(ContentLine::text).collect();
+    names.retain(|name| !name.is_empty());
+    names.dedup();
+    // Of several calendars in one file, nothing says which one an entry is of.
+    let name = names.pop().filter(|_| names.is_empty());
     let mut keys = Keys::default();
     let exceptions = exceptions(&entries);
     let mut row = |found: &Component| {
-        found.row(|lines| entry(found.kind, lines, (&zones, &exceptions), &mut keys))
+        found.row(|lines| {
+            let mut row = entry(found.kind, lines, (&zones, &exceptions), &mut keys);
+            let calendar = name.clone().map(FieldValue::Text);
+            row.fields.extend(calendar.map(|name| ("calendar".to_owned(), name)));
+            row
+        })
     };
     entries.iter().map(&mut row).collect()
 }
@@ -255,6 +269,7 @@ fn entry(
     let not_on = lines.iter().filter(|line| line.name == "EXDATE").chain(own_exceptions);
     let not_on = list(not_on.flat_map(days_of).collect());
     let (start, zone) = begins.map_or((None, None), |begins| (begins.time, begins.zone));
+    let updated = line("LAST-MODIFIED").and_then(|line| Moment::of(line, zones)?.time);
     let own = |text: Option<String>| text.map(FieldValue::Text);
     let fields = [
         ("id", Some(FieldValue::Text(id(lines, keys)))),
@@ -275,6 +290,7 @@ fn entry(
         ("not_on", not_on),
         ("also_on", days("RDATE")),
         ("zone", own(zone)),
+        ("updated", own(updated)),
     ];
     ImportRow::from_message(fields, Vec::new())
 }

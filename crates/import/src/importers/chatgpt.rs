@@ -1,14 +1,15 @@
-//! Imports an export of ChatGPT or Claude: a record for each message of each conversation.
+//! Imports an export of ChatGPT, Claude or Grok: a record for each message of each conversation.
 //!
-//! Both exports are `conversations.json`, or a folder or zip file that has it, or several files
-//! such as `conversations-001.json`. [`conversation`] reads one element of such a file, and tells
-//! whose it is. So both give the same fields, and can share a stream.
+//! The exports of ChatGPT and Claude are `conversations.json`, or a folder or zip file that has it,
+//! or several files such as `conversations-001.json`. [`conversation`] reads one element of such a
+//! file, and tells whose it is. [`grok_export`] opens the export of Grok. So all give the same
+//! fields, and can share a stream.
 //!
 //! *Source*: OpenAI and Anthropic document no format; these are as their exports of 2023 to 2026
 //! are.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ use crate::preset::{PresetDeclaration, PresetField};
 
 mod claude;
 pub mod conversation;
+mod grok;
+pub mod grok_export;
 mod message;
 
 use conversation::Conversation;
@@ -195,7 +198,7 @@ fn is_claude<'n>(names: impl Iterator<Item = &'n str>) -> bool {
 
 /// Returns the folder of the export in an archive, with a `/` at its end unless it is the top, and
 /// the numbers of its files of conversations. An archive with a single file is an export whatever
-/// the name of the file, unless the name is that of another format.
+/// the name of the file, if it is an array and the name is not that of another format.
 fn find_conversations(archive: &Archive) -> io::Result<(String, Vec<usize>)> {
     let names: Vec<(usize, &str)> = entry_names(archive).collect();
     let is_named = |(_, name): &(usize, &str)| {
@@ -204,6 +207,7 @@ fn find_conversations(archive: &Archive) -> io::Result<(String, Vec<usize>)> {
     let mut found: Vec<(usize, &str)> = names.iter().copied().filter(is_named).collect();
     if let (true, [only]) = (found.is_empty(), names.as_slice())
         && !FOREIGN.iter().any(|end| only.1.to_ascii_lowercase().ends_with(end))
+        && begins_as_array(archive, only.0)
     {
         found.push(*only);
     }
@@ -219,6 +223,18 @@ fn find_conversations(archive: &Archive) -> io::Result<(String, Vec<usize>)> {
     found.retain(|(_, name)| folder_of(name) == folder);
     found.sort_unstable_by_key(|(_, name)| *name);
     Ok((folder, found.into_iter().map(|(number, _)| number).collect()))
+}
+
+/// Returns whether an entry of an archive is an array, as all exports of conversations are. One
+/// that cannot be read may be one.
+fn begins_as_array(archive: &Archive, number: usize) -> bool {
+    let Some(entry) = archive.entries().get(number) else { return false };
+    let mut beginning = Vec::new();
+    let read = archive
+        .read(entry)
+        .and_then(|it| it.take(Contents::BEGINNING_BYTES as u64).read_to_end(&mut beginning));
+    let text = beginning.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&beginning);
+    read.is_err() || text.trim_ascii_start().starts_with(b"[")
 }
 
 /// Returns whether a file name is `conversations.json` or, as large exports have it,

@@ -35,7 +35,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("id", PresetField::Name),
         ("name", PresetField::SearchedText),
         ("organization", PresetField::SearchedText),
-        ("title", PresetField::SearchedText),
+        ("job_title", PresetField::SearchedText),
         ("emails", PresetField::Names),
         ("phones", PresetField::Names),
         ("addresses", PresetField::List),
@@ -50,10 +50,11 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     derived_fields: &[],
     because: &[
         "it is a file of contacts, a record for each card: `id` is its UID, or the digest of its \
-         name",
+         name, so import another address book into a stream of its own",
         "`updated` orders the records and is the time by which a grant counts; cards that do not say \
          it are outside of such a grant",
-        "`name`, `organization`, `title` and `note` can be searched",
+        "names, addresses, numbers, `organization`, `job_title`, `categories` and `note` can be \
+         searched",
     ],
 };
 
@@ -85,7 +86,8 @@ fn card(lines: &[ContentLine], keys: &mut Keys) -> ImportRow {
         ("id", Some(FieldValue::Text(id(lines, name.as_deref(), keys)))),
         ("name", own(name)),
         ("organization", own(line("ORG").map(|line| joined(line, ", ")))),
-        ("title", own(text("TITLE"))),
+        // A field `title` would name the record in lists and searches.
+        ("job_title", own(text("TITLE"))),
         ("emails", all("EMAIL", &|line| vec![line.text()])),
         ("phones", all("TEL", &|line| vec![without_scheme(&line.text(), "tel:")])),
         ("addresses", all("ADR", &|line| vec![joined(line, ", ")])),
@@ -126,14 +128,16 @@ fn without_scheme(text: &str, scheme: &str) -> String {
 /// The longest identifier that becomes a key, in bytes.
 const MAX_ID_BYTES: usize = 480;
 
-/// Returns the key of a card. Without an identifier it is the digest of the name and the first
-/// address, so that a card keeps its record when something else of it changes.
+/// Returns the key of a card. Without an identifier it is the digest of the name, so that a card
+/// keeps its record when an address or a number changes. A card without a name has that of its
+/// organization, or else of its first address or number. Cards of one name are counted.
 fn id(lines: &[ContentLine], name: Option<&str>, keys: &mut Keys) -> String {
     let text = |name: &str| lines.iter().find(|line| line.name == name).map(ContentLine::text);
     let uid = text("UID").filter(|uid| !uid.is_empty() && uid.len() <= MAX_ID_BYTES);
     let id = uid.unwrap_or_else(|| {
-        let first = text("EMAIL").or_else(|| text("TEL")).unwrap_or_default();
-        let named = format!("{}\n{first}", name.unwrap_or_default());
+        let first = ["ORG", "EMAIL", "TEL"].into_iter().filter_map(text);
+        let mut named = name.map(str::to_owned).into_iter().chain(first);
+        let named = named.find(|text| !text.is_empty()).unwrap_or_default();
         format!("sha256:{}", ContentHash::digest(named.as_bytes()))
     });
     keys.take(id)
@@ -150,6 +154,7 @@ mod tests {
     fn a_card_of_each_version_is_a_record() {
         let text = "BEGIN:VCARD\r\nVERSION:3.0\r\nUID:1\r\nN:Lee;Ann;;Dr.;\r\nFN:Dr. Ann Lee\r\n\
             ORG:Herons;Ponds\r\nitem1.EMAIL;TYPE=HOME:ann@example.org\r\nEMAIL:lee@example.org\r\n\
+            TITLE:Engineer\r\n\
             TEL;VALUE=uri:tel:+41-1\r\nADR:;;Main St 1;Zug;;6300;CH\r\nBDAY:19800105\r\n\
             REV:20260105T101112Z\r\nNOTE:likes\\, tea\r\nEND:VCARD\r\n\
             BEGIN:VCARD\r\nVERSION:2.1\r\nN:Roe;Bo\r\nEND:VCARD\r\n\
@@ -164,6 +169,7 @@ mod tests {
             rows[0],
             json!({
                 "id": "1", "name": "Dr. Ann Lee", "organization": "Herons, Ponds",
+                "job_title": "Engineer",
                 "emails": ["ann@example.org", "lee@example.org"], "phones": ["+41-1"],
                 "addresses": ["Main St 1, Zug, 6300, CH"], "birthday": "1980-01-05",
                 "note": "likes, tea", "updated": "2026-01-05T10:11:12Z",

@@ -54,7 +54,8 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         "it is what Google keeps of your activity, a record for each: `id` is the digest of its \
          product, title, address and time",
         "`at` orders the records and is the time by which a grant counts",
-        "`title`, `by` (such as the channel of a video) and `description` can be searched",
+        "`title`, `by` (such as the channel of a video), `description` and `details` can be \
+         searched",
     ],
 };
 

@@ -6,6 +6,7 @@
 //! *Source*: Google documents no format; these are the members that its exports of 2019 to 2026
 //! have.
 
+use std::collections::HashMap;
 use std::io::{self, Read as _};
 use std::sync::Arc;
 
@@ -18,11 +19,13 @@ use stile_store::archive::{Archive, ArchiveEntry};
 use stile_store::files;
 
 use super::{compact_time, json_members};
+use crate::attachment::{self, Attachment};
+use crate::exported_files;
 use crate::importer::{
     Contents, ImportRow, ImportRows, Importer, LocatedRow, Recognition, StreamDeclaration,
     UnusableRow,
 };
-use crate::json_object::JsonObject;
+use crate::json_object::{JsonObject, truncate_name};
 use crate::preset::{PresetDeclaration, PresetField};
 use crate::source::ArchivedFiles;
 
@@ -52,7 +55,10 @@ pub static IMPORTER: Importer = Importer {
         let files = path.all_files()?;
         let numbers = files.entries().filter(|(_, entry)| is_json(&entry.name));
         let remaining: Vec<usize> = numbers.map(|(number, _)| number).collect();
-        Ok(Box::new(Notes { files, remaining: remaining.into_iter(), consumed: 0 }))
+        let entries = files.archive.entries().iter().enumerate();
+        let media = entries.filter(|(_, entry)| is_media(&entry.name));
+        let media = media.map(|(number, entry)| (spelling(&entry.name), number)).collect();
+        Ok(Box::new(Notes { files, remaining: remaining.into_iter(), media, consumed: 0 }))
     },
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };
@@ -73,7 +79,8 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("trashed", PresetField::Flag),
         ("shared_with", PresetField::Names),
         ("links", PresetField::Names),
-        ("files", PresetField::List),
+        ("attachments", PresetField::List),
+        (attachment::TEXT_FIELD, PresetField::SearchedText),
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
@@ -82,13 +89,27 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         "it has notes of Google Keep, a record for each: `id` is the digest of the time when a note \
          was made or, where it has none, of the name of its file",
         "`created` orders the records and is the time by which a grant counts",
-        "`title` and `text` can be searched; a list is text with `[ ]` or `[x]` before each item, \
-         and of attached files the names are kept",
+        "`title`, `text`, `tags` and `attachment_text` can be searched; a list is text with `[ ]` \
+         or `[x]` before each item",
+        "`attachments` refers to blobs, where the export has the files",
     ],
 };
 
 fn is_json(name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, extension)| extension.eq_ignore_ascii_case("json"))
+}
+
+/// Returns whether a file can be attached to a note: a picture, a recording or a film.
+pub(crate) fn is_media(name: &str) -> bool {
+    let media_type = exported_files::media_type_of(name);
+    ["image/", "audio/", "video/"].iter().any(|kind| media_type.starts_with(kind))
+}
+
+/// Returns the name of a file as notes and archives both have it: a note can say `.jpeg` of a file
+/// that the export names `.jpg`.
+fn spelling(name: &str) -> String {
+    let name = name.to_ascii_lowercase();
+    name.strip_suffix(".jpeg").map_or(name.clone(), |stem| format!("{stem}.jpg"))
 }
 
 /// Returns whether a file begins as a note.
@@ -118,7 +139,29 @@ fn all_are_notes(archive: &Archive) -> bool {
 struct Notes {
     files: ArchivedFiles,
     remaining: std::vec::IntoIter<usize>,
+    /// The numbers of the files that notes can have, by their spelling.
+    media: HashMap<String, usize>,
     consumed: u64,
+}
+
+impl Notes {
+    /// Gives a note in a file of this name the files that are attached to it.
+    fn attach(&self, row: &mut ImportRow, note: &JsonObject, file: &str) {
+        let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let mut missing = Vec::new();
+        for attached in note.objects("attachments").iter().take(exported_files::MAX_FILES) {
+            let Some(name) = attached.text("filePath") else { continue };
+            let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+            let number = self.media.get(&spelling(&path));
+            // A file that cannot be read is named as one that the export lacks.
+            match number.map(|number| exported_files::attach(&self.files.archive, *number)) {
+                Some(Ok(found)) => row.attachments.push(found),
+                _ => missing.push(truncate_name(name).to_owned()),
+            }
+        }
+        let references = Attachment::references(&row.attachments, &missing);
+        row.fields.extend(references.map(|list| ("attachments".to_owned(), list)));
+    }
 }
 
 impl ImportRows for Notes {
@@ -132,10 +175,12 @@ impl ImportRows for Notes {
         // A file that cannot be read is one bad row. The other files are read all the same.
         let row = match read {
             Ok(bytes) => match row::parse(&bytes) {
-                Ok(parsed) => Ok(ImportRow {
-                    replaced: parsed.replaced,
-                    ..note(&JsonObject(parsed.fields), &entry.name)
-                }),
+                Ok(parsed) => {
+                    let found = JsonObject(parsed.fields);
+                    let mut row = note(&found, &entry.name);
+                    self.attach(&mut row, &found, &entry.name);
+                    Ok(ImportRow { replaced: parsed.replaced, ..row })
+                }
                 Err(bad) => Err(UnusableRow::new("invalid_json", bad)),
             },
             Err(error) => Err(UnusableRow::new("unreadable", error)),
@@ -185,7 +230,6 @@ fn note(note: &JsonObject, file: &str) -> ImportRow {
         ("trashed", flag("isTrashed")),
         ("shared_with", texts("sharees", "email")),
         ("links", texts("annotations", "url")),
-        ("files", texts("attachments", "filePath")),
     ];
     ImportRow::from_message(fields, Vec::new())
 }
@@ -216,7 +260,7 @@ mod tests {
                 "tags": ["garden"], "created": "2026-01-05T08:00:00Z",
                 "updated": "2026-01-05T10:11:12.123Z", "pinned": true,
                 "shared_with": ["ann@example.org"], "links": ["https://a.example"],
-                "files": ["fern.jpg"],
+                "attachments": [{ "filename": "fern.jpg" }],
             })
         );
     }
@@ -226,6 +270,8 @@ mod tests {
         let rig = rig();
         rig.write("Keep/Buy.json", LIST);
         rig.write("Keep/Buy.html", "<html>");
+        // The note says `fern.jpg`.
+        rig.write("Keep/fern.jpeg", "picture");
         let old = r#"{"isPinned": false, "isArchived": true, "textContent": "old", "title": ""}"#;
         let file = rig.write("Keep/2020.json", old);
         rig.write("Keep/torn.json", r#"{"isTrashed": false, "isPinned": false, "#);
@@ -238,6 +284,11 @@ mod tests {
         let report = import();
         assert_eq!((counts(&report), report.bad[0].code), ((2, 0, 0, 1), "invalid_json"));
         assert_eq!(counts(&import()), (0, 0, 2, 1));
+        let notes = rig.keys().iter().map(|key| rig.record(key)).collect::<Vec<_>>();
+        let buy = notes.iter().find(|note| note["title"] == "Buy").unwrap();
+        let blob = buy["attachments"][0]["blob_id"].as_str().unwrap();
+        assert_eq!(rig.blob_bytes(blob).unwrap(), b"picture");
+        assert_eq!(buy["attachments"][0]["mime_type"], "image/jpeg");
         rig.write("Keep/other.json", "{}");
         assert_ne!(recognise(IMPORTERS, &folder).unwrap().map(|it| it.name), Some("keep"));
     }

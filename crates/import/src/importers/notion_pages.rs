@@ -17,10 +17,13 @@ use stile_domain::records::value::FieldValue;
 use stile_store::files;
 
 use super::compact_time;
+use crate::attachment::{self, Attachment};
+use crate::exported_files;
 use crate::importer::{
     ImportRow, ImportRows, ImportTarget, Importer, LocatedRow, Recognition, StreamDeclaration,
     UnusableRow,
 };
+use crate::json_object::truncate_name;
 use crate::preset::{PresetDeclaration, PresetField};
 use crate::source::{ArchivedFiles, InputPath};
 
@@ -53,6 +56,8 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("created", PresetField::Time),
         ("updated", PresetField::Time),
         ("text", PresetField::SearchedText),
+        ("attachments", PresetField::List),
+        (attachment::TEXT_FIELD, PresetField::SearchedText),
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
@@ -61,7 +66,9 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         "it has pages of Notion, a record for each: `id` is the identifier in the name of its file",
         "`created` orders the records and is the time by which a grant counts: only a page of a \
          database that shows when it was created has it, and its clock is taken for UTC",
-        "`title`, `path` (the pages that it is in), `database` and `text` can be searched",
+        "`title`, `path` (the pages that it is in), `database`, `text` and `attachment_text` can \
+         be searched",
+        "`attachments` refers to blobs: the pictures and files in the folder of a page",
     ],
 };
 
@@ -103,7 +110,19 @@ struct Pages {
     parents: HashMap<String, String>,
     /// The names of databases, by the paths that the folders of their pages have.
     databases: HashMap<String, String>,
+    /// The numbers of the files of pages, by the paths of their folders.
+    attached: HashMap<String, Vec<usize>>,
     consumed: u64,
+}
+
+/// Returns the path that the folder of a page's files has, of the name of its Markdown.
+pub(crate) fn folder_of_page(name: &str) -> String {
+    without_identifiers(stem_and_extension(name).0)
+}
+
+/// Returns the path of the folder of a file, as [`folder_of_page`] has it.
+pub(crate) fn folder_of_file(name: &str) -> String {
+    without_identifiers(name.rsplit_once('/').map_or("", |(folder, _)| folder))
 }
 
 impl Pages {
@@ -111,6 +130,7 @@ impl Pages {
         let files = path.all_files()?;
         let (mut remaining, mut parents, mut databases) =
             (Vec::new(), HashMap::new(), HashMap::new());
+        let mut attached: HashMap<String, Vec<usize>> = HashMap::new();
         let is = |extension: &str, wanted: &str| extension.eq_ignore_ascii_case(wanted);
         for entry in files.archive.entries() {
             let (stem, extension) = stem_and_extension(&entry.name);
@@ -126,19 +146,38 @@ impl Pages {
                 if let Some((_, id)) = identified(&entry.name) {
                     parents.insert(without_identifiers(stem), id);
                 }
+            } else if !["csv", "html", "zip"].iter().any(|other| is(extension, other)) {
+                attached.entry(folder_of_file(&entry.name)).or_default().push(number);
             }
         }
-        let remaining = remaining.into_iter();
-        Ok(Self { files, target: target.clone(), remaining, parents, databases, consumed: 0 })
+        let (remaining, target) = (remaining.into_iter(), target.clone());
+        Ok(Self { files, target, remaining, parents, databases, attached, consumed: 0 })
+    }
+
+    /// Gives a page the files in its folder.
+    fn attach(&self, row: &mut ImportRow, name: &str) {
+        let numbers = self.attached.get(&folder_of_page(name)).map(Vec::as_slice);
+        let mut missing = Vec::new();
+        for &number in numbers.unwrap_or_default().iter().take(exported_files::MAX_FILES) {
+            match exported_files::attach(&self.files.archive, number) {
+                Ok(found) => row.attachments.push(found),
+                // It is named as a file that the export lacks.
+                Err(_) => {
+                    let entry = self.files.archive.entries().get(number);
+                    let name = entry.and_then(|entry| entry.name.rsplit('/').next());
+                    missing.extend(name.map(|name| truncate_name(name).to_owned()));
+                }
+            }
+        }
+        let references = Attachment::references(&row.attachments, &missing);
+        row.fields.extend(references.map(|list| ("attachments".to_owned(), list)));
     }
 
     fn row(&self, name: &str, text: &str) -> ImportRow {
         let (stem, _) = stem_and_extension(name);
         let (folder, own_name) = stem.rsplit_once('/').unwrap_or(("", stem));
         let named = titled(own_name);
-        let heading = text.lines().next().and_then(|line| line.strip_prefix("# "));
-        let title = heading.map(|heading| heading.trim().to_owned());
-        let title = title.filter(|title| !title.is_empty()).or_else(|| {
+        let title = title_of(text).or_else(|| {
             Some(named.as_ref().map_or_else(|| own_name.to_owned(), |(title, _)| title.clone()))
         });
         let id = named.map_or_else(
@@ -180,8 +219,15 @@ impl Pages {
     }
 }
 
+/// Returns the title with which a page begins.
+pub(super) fn title_of(text: &str) -> Option<String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let heading = text.lines().next()?.strip_prefix("# ")?.trim();
+    (!heading.is_empty()).then(|| heading.to_owned())
+}
+
 /// Returns a path whose parts have no identifiers.
-fn without_identifiers(path: &str) -> String {
+pub(crate) fn without_identifiers(path: &str) -> String {
     path.split('/').map(untitled).collect::<Vec<_>>().join("/")
 }
 
@@ -206,7 +252,9 @@ impl ImportRows for Pages {
             Ok(bytes) => {
                 let text = String::from_utf8_lossy(&bytes);
                 let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-                Ok(self.row(&entry.name, text))
+                let mut row = self.row(&entry.name, text);
+                self.attach(&mut row, &entry.name);
+                Ok(row)
             }
             Err(error) => Err(UnusableRow::new("unreadable", error)),
         };

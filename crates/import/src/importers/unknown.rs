@@ -9,6 +9,7 @@ use std::path::Path;
 use stile_domain::unseen::shown_start;
 use stile_store::archive::Archive;
 use stile_store::files;
+use stile_store::foreign_database::{ForeignDatabase, MAGIC as MAGIC_OF_DATABASE, unread_log};
 
 use crate::importer::Contents;
 
@@ -34,6 +35,8 @@ struct Magic {
 }
 
 const PICTURE: &str = "Attach it to a note in a folder of Markdown, and import the folder";
+const RECORDING: &str = "Stile imports no recordings or films; a chat of WhatsApp brings its own";
+const TO_GPX: &str = "Convert it to GPX, for example with gpsbabel, and import that";
 
 const MAGIC: &[Magic] = &[
     Magic {
@@ -62,10 +65,10 @@ const MAGIC: &[Magic] = &[
         next: "Unpack it, and import its files one by one",
     },
     Magic {
-        bytes: b"SQLite format 3\0",
-        looks_like: "a database (SQLite)",
-        next: "Write a table of it to CSV, and import that: sqlite3 -csv -header FILE 'select * from \
-               TABLE' > rows.csv",
+        bytes: b"mozLz40\0",
+        looks_like: "a backup of Firefox, packed in a way of its own",
+        next: "In Firefox choose Bookmarks, Manage bookmarks, Import and Backup, Backup, and \
+               import the JSON file that it saves",
     },
     Magic {
         bytes: b"!BDN",
@@ -74,12 +77,23 @@ const MAGIC: &[Magic] = &[
     },
     Magic {
         bytes: b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-        looks_like: "a file of an old Microsoft Office",
-        next: "Save a workbook as CSV (UTF-8) and import that",
+        looks_like: "a file of an old Microsoft Office or of Outlook",
+        next: "Save a workbook as CSV (UTF-8), or a message as .eml, and import that",
     },
     Magic { bytes: b"\x89PNG", looks_like: "a picture (PNG)", next: PICTURE },
     Magic { bytes: b"\xff\xd8\xff", looks_like: "a picture (JPEG)", next: PICTURE },
     Magic { bytes: b"GIF8", looks_like: "a picture (GIF)", next: PICTURE },
+    Magic { bytes: b"ID3", looks_like: "a recording (MP3)", next: RECORDING },
+    Magic {
+        bytes: b"bplist",
+        looks_like: "a property list of Apple",
+        next: "Convert it (plutil -convert json FILE -o rows.json), and import that",
+    },
+    Magic {
+        bytes: b"PAR1",
+        looks_like: "a table of Parquet",
+        next: "Write it as CSV, for example with duckdb, and import that",
+    },
     Magic {
         bytes: b"\xff\xfe",
         looks_like: "a text in UTF-16",
@@ -90,6 +104,17 @@ const MAGIC: &[Magic] = &[
         looks_like: "a text in UTF-16",
         next: "If it is a table, import it with --format csv; if it is JSON, with --format json",
     },
+];
+
+/// What the bytes behind the first ones say, which is no text: the place, the bytes, what the file
+/// looks like, and what the person can do.
+const MAGIC_WITHIN: &[(usize, &[u8], &str, &str)] = &[
+    (4, b"ftypheic", "a picture (HEIC)", PICTURE),
+    (4, b"ftypM4A", "a recording (M4A)", RECORDING),
+    (4, b"ftyp", "a film (MP4)", RECORDING),
+    (8, b"WEBP", "a picture (WebP)", PICTURE),
+    (8, b"WAVE", "a recording (WAV)", RECORDING),
+    (8, b".FIT", "a track of a watch (FIT)", TO_GPX),
 ];
 
 const NO_IMPORTER: &str = "Stile does not import it yet. Convert it to CSV or JSON Lines";
@@ -125,7 +150,37 @@ const SIGNS: &[Sign] = &[
         looks_like: "a PDF",
         next: "Attach it to a note in a folder of Markdown, and import the folder",
     },
-    Sign { begins: |text| text.starts_with('<'), looks_like: "XML or HTML", next: NO_IMPORTER },
+    Sign {
+        begins: |text| text.contains("<kml") || text.contains("<trainingcenterdatabase"),
+        looks_like: "places or a track (KML, TCX)",
+        next: TO_GPX,
+    },
+    Sign {
+        begins: |text| text.starts_with("<!doctype html") || text.starts_with("<html"),
+        looks_like: "a web page (HTML)",
+        next: "Save its text as Markdown in a folder, and import the folder",
+    },
+    Sign { begins: |text| text.starts_with('<'), looks_like: "XML", next: NO_IMPORTER },
+    Sign {
+        begins: |text| text.starts_with("{\\rtf"),
+        looks_like: "a text document (RTF)",
+        next: PICTURE,
+    },
+    Sign {
+        begins: |text| text.starts_with("dn:") || text.starts_with("version: 1\ndn:"),
+        looks_like: "an address book (LDIF)",
+        next: "Export it as vCard (.vcf), and import that",
+    },
+    Sign {
+        begins: |text| {
+            ["create table", "insert into", "pragma ", "begin transaction", "drop table"]
+                .iter()
+                .any(|start| text.starts_with(start))
+        },
+        looks_like: "a script of SQL",
+        next: "Load it into a database, and write a table of that to CSV: sqlite3 x.db < FILE; \
+               sqlite3 -csv -header x.db 'select * from TABLE' > rows.csv",
+    },
     Sign {
         begins: |text| text.starts_with('['),
         looks_like: "a JSON array",
@@ -166,8 +221,17 @@ pub fn describe(path: &Path) -> String {
     if beginning.starts_with(b"PK") {
         return archive(path);
     }
+    if beginning.starts_with(MAGIC_OF_DATABASE) {
+        return database(path);
+    }
     if let Some(found) = MAGIC.iter().find(|magic| beginning.starts_with(magic.bytes)) {
         return format!("it looks like {}. {}", found.looks_like, found.next);
+    }
+    let is_within = |(at, bytes, ..): &&(usize, &[u8], &str, &str)| {
+        beginning.get(*at..).is_some_and(|rest| rest.starts_with(bytes))
+    };
+    if let Some((.., looks_like, next)) = MAGIC_WITHIN.iter().find(is_within) {
+        return format!("it looks like {looks_like}. {next}");
     }
     let text = String::from_utf8_lossy(&beginning).trim_start_matches('\u{feff}').to_lowercase();
     let text = text.trim_start();
@@ -182,6 +246,30 @@ pub fn describe(path: &Path) -> String {
         };
     };
     format!("it looks like {}. {}", sign.looks_like, sign.next)
+}
+
+/// Describes a database of SQLite. Its program may have been writing when it was copied.
+fn database(path: &Path) -> String {
+    const AGAIN: &str = "Close the program that it belongs to, such as the browser, copy the file \
+        again, and import the copy";
+    match (ForeignDatabase::open(path).and_then(|it| it.tables()), unread_log(path)) {
+        (Err(_), _) => format!(
+            "it looks like a database (SQLite) that is damaged, or was copied while its program \
+             wrote to it. {AGAIN}"
+        ),
+        (Ok(0), Some(log)) => format!(
+            "it is a database (SQLite) whose content is in `{}` beside it, which is not read. \
+             {AGAIN}",
+            shown_start(&log.file_name().unwrap_or_default().to_string_lossy(), NAME_CHARS)
+        ),
+        (Ok(0), None) => format!(
+            "it is a database (SQLite) without a table; its content may be in a file that ends in \
+             `-wal`, which its program puts into it when it ends. {AGAIN}"
+        ),
+        (Ok(_), _) => "it is a database (SQLite). Write a table of it to CSV, and import that: \
+                       sqlite3 -csv -header FILE 'select * from TABLE' > rows.csv"
+            .to_owned(),
+    }
 }
 
 /// Describes a zip file by the names in it.
@@ -199,7 +287,16 @@ fn archive(path: &Path) -> String {
             "a document of LibreOffice",
             "Save a sheet as CSV, and import that",
         ),
+        (
+            "Index/Document.iwa",
+            "a document of Apple's Numbers, Pages or Keynote",
+            "Export a table as CSV, and import that",
+        ),
+        ("META-INF/container.xml", "a book (EPUB)", PICTURE),
     ];
+    if archive.entries().is_empty() {
+        return "it is a zip file with nothing in it. Download or make it again".to_owned();
+    }
     if let Some((_, looks_like, next)) = known.iter().find(|(start, ..)| has(start)) {
         return format!("it looks like {looks_like}. {next}");
     }
@@ -213,7 +310,7 @@ fn archive(path: &Path) -> String {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!(
         "it is a zip file with {}{more}. Unpack it, and import its files one by one",
-        if names.is_empty() { "nothing in it".to_owned() } else { names.join(", ") }
+        names.join(", ")
     )
 }
 
@@ -252,6 +349,14 @@ mod tests {
             ("object.txt", b"{\"a\":[]}"),
             ("table.txt", b"a;b\n1;2\n"),
             ("page.htm", b"<html>"),
+            ("feed.xml", b"<?xml version=\"1.0\"?><rss>"),
+            ("track.kml", b"<?xml version=\"1.0\"?><kml xmlns=\"x\">"),
+            ("letter.rtf", b"{\\rtf1 words}"),
+            ("people.ldif", b"dn: cn=Ann\ncn: Ann\n"),
+            ("dump.sql", b"CREATE TABLE a(b);\nINSERT INTO a VALUES(1);\n"),
+            ("film.mp4", b"\0\0\0\x18ftypmp42"),
+            ("bookmarks.jsonlz4", b"mozLz40\0x"),
+            ("none.zip", &Zip::default().finish()),
             ("x.pdf", b"%PDF-1.7"),
             ("x.bin", b"\0\x01"),
             ("x.txt", b"words"),

@@ -20,9 +20,9 @@ use stile_domain::records::value::FieldValue;
 use stile_store::archive::{Archive, ArchiveEntry};
 
 use super::whole_file::{self, Keys, ReadRow};
-use crate::attachment::{Attachment, measure_entry};
+use crate::attachment::Attachment;
 use crate::charset::decode_text;
-use crate::exported_files::media_type_of;
+use crate::exported_files;
 use crate::importer::{
     Contents, ImportRow, ImportRows, ImportTarget, Importer, Recognition, StreamDeclaration,
 };
@@ -86,10 +86,7 @@ pub(crate) fn open_with(path: &Path, order: Option<DateOrder>) -> io::Result<Box
     whole_file::of(path.display().to_string(), source, |bytes| {
         rows_of(&decode_text(bytes, None), order, &mut |name| {
             let Some(number) = media.get(name) else { return Ok(None) };
-            let (measured, name) = (measure_entry(&archive, *number)?, name.to_owned());
-            let media_type = media_type_of(&name).to_owned();
-            let found = Attachment::from_entry(&archive, *number, measured, media_type, Some(name));
-            Ok(Some(found))
+            exported_files::attach(&archive, *number).map(Some)
         })
     })
 }

@@ -27,6 +27,93 @@ fn import(
 }
 
 #[test]
+fn an_older_export_changes_nothing_and_says_so() {
+    let row = |id: &str, at: &str, text: &str| {
+        format!("{{\"id\":\"{id}\",\"updated_at\":\"2026-01-{at}T10:00:00Z\",\"x\":\"{text}\"}}\n")
+    };
+    let rig = rig();
+    let newer = file(&rig, "newer.jsonl", row("a", "05", "new") + &row("b", "01", "b"));
+    let older = file(
+        &rig,
+        "older.jsonl",
+        row("a", "02", "old") + &row("b", "02", "c") + &row("c", "01", "c"),
+    );
+    let same = file(&rig, "same.jsonl", row("a", "05", "corrected"));
+    let import = |inputs: &[ImportInput]| import(&rig, inputs, &[], BadRowPolicy::Skip).unwrap();
+    assert_eq!(counts(&import(&[newer.clone()])), (2, 0, 0, 0));
+    let report = import(&[older.clone()]);
+    assert_eq!(counts(&report), (1, 1, 1, 0));
+    assert_eq!(report.older, Some(("updated_at".to_owned(), 1)));
+    assert_eq!(rig.record("a")["x"], "new");
+    let report = import(&[same.clone()]);
+    assert_eq!((counts(&report), report.older), ((0, 1, 0, 0), None), "a correction");
+    // Also where both come at once.
+    let rig = self::rig();
+    let import = super::tests::import(&rig, &[newer, older], &[], BadRowPolicy::Skip).unwrap();
+    assert_eq!((counts(&import), import.older.unwrap().1), ((3, 1, 1, 0), 1));
+    assert_eq!(rig.record("a")["x"], "new");
+}
+
+#[test]
+fn of_two_exports_that_are_imported_together_the_later_version_stays() {
+    let note = |updated: u64, text: &str| {
+        format!(
+            "{{\"isTrashed\":false,\"isPinned\":false,\"title\":\"N\",\"textContent\":\"{text}\",\
+             \"createdTimestampUsec\":1767600000000000,\"userEditedTimestampUsec\":{updated}}}"
+        )
+    };
+    let (old, new) = (note(1767600000000001, "old"), note(1767600000000002, "new"));
+    for texts in [[&old, &new], [&new, &old]] {
+        let rig = rig();
+        let inputs = ["a.json", "b.json"].iter().zip(texts);
+        let inputs: Vec<_> = inputs.map(|(name, text)| file(&rig, name, text)).collect();
+        let report = import(&rig, &inputs, &[], BadRowPolicy::Skip).unwrap();
+        assert_eq!(report.added, 1);
+        let keys = rig.keys();
+        assert_eq!((keys.len(), &rig.record(&keys[0])["text"]), (1, &"new".into()), "{report:?}");
+    }
+}
+
+#[test]
+fn a_contact_without_an_identifier_keeps_its_record_when_its_number_changes() {
+    let card = |lines: &str| format!("BEGIN:VCARD\nVERSION:3.0\n{lines}\nEND:VCARD\n");
+    let rig = rig();
+    let store = |name: &str, cards: &[&str]| {
+        let cards: String = cards.iter().map(|lines| card(lines)).collect();
+        let report = import(&rig, &[file(&rig, name, cards)], &[], BadRowPolicy::Skip).unwrap();
+        counts(&report)
+    };
+    let plumber = "ORG:Plumber\nTEL:1";
+    assert_eq!(
+        store("a.vcf", &["FN:Ann\nTEL:1", "FN:Bo\nEMAIL:b@example.org", plumber]),
+        (3, 0, 0, 0)
+    );
+    assert_eq!(
+        store(
+            "b.vcf",
+            &["FN:Ann\nTEL:2", "FN:Bo\nEMAIL:c@example.org\nTEL:3", "ORG:Plumber\nTEL:9"]
+        ),
+        (0, 3, 0, 0)
+    );
+    assert_eq!(store("c.vcf", &["FN:Ann\nTEL:2", "FN:Ann\nTEL:7"]), (1, 0, 1, 0), "two of a name");
+}
+
+#[test]
+fn a_table_says_which_column_is_the_title_of_a_record() {
+    for (table, title) in [
+        ("Betrag,Verwendungszweck,Payee\n1,p q,r s\n", "Payee"),
+        ("Amount,Description\n1,p q\n", "Description"),
+        ("Text,Betreff\np q,r s\n", "Betreff"),
+    ] {
+        let rig = rig();
+        let input = file(&rig, "a.csv", table);
+        let report = import(&rig, &[input], &[], BadRowPolicy::Skip).unwrap();
+        let line = format!("`{title}` is the title of a record, where it has one");
+        assert!(report.declared_because.contains(&line), "{:?}", report.declared_because);
+    }
+}
+
+#[test]
 fn a_second_run_changes_nothing_and_a_corrected_file_changes_its_corrections() {
     for (name, first, second) in [
         (

@@ -402,6 +402,10 @@ fn a_short_list_has_a_hundred_records_in_a_call() {
         assert_eq!(ids, all, "{tool}");
         assert_eq!((ids.len(), calls), (219, 3), "{tool}");
         assert!(many > 10 && bytes < 219 * 160, "{tool}: {many} calls, {bytes} bytes");
+        if tool == "search" {
+            let said = client.good(tool, &args).text;
+            assert!(said.lines().next().unwrap().contains("`detail` `list`"), "{said}");
+        }
         let first = client.good(tool, &short);
         let of = if tool == "search" {
             &first.structured["results"]

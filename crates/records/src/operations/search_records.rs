@@ -12,7 +12,7 @@ use stile_domain::records::filter::Condition;
 use stile_domain::records::instant::Instant as RecordInstant;
 use stile_domain::records::pieces;
 use stile_domain::records::problem::{CursorProblem, Problem};
-use stile_domain::records::relevance::NAMING_FIELDS;
+use stile_domain::records::relevance::naming_rank;
 use stile_domain::records::request::SearchRecords;
 use stile_domain::records::request::parameters::condition_texts;
 use stile_domain::records::sealed_cursor::{Binding, MatchTotal, SearchCursor};
@@ -361,16 +361,20 @@ fn hit_json(
 /// field that is a text, not empty and not base64. Otherwise the first line of the first text of
 /// several words. Null if the caller may see no such field.
 fn title(context: ReadContext<'_>, hit: &RecordHit) -> Result<Json, Problem> {
-    for name in NAMING_FIELDS {
-        let entry = hit.fields.body().field(name).map_err(|_| Problem::Corrupt)?;
-        let Some(entry) = entry.filter(|entry| !entry.binary) else { continue };
+    let mut naming = Vec::new();
+    for entry in hit.fields.body().entries() {
+        let entry = entry.map_err(|_| Problem::Corrupt)?;
+        naming.extend(naming_rank(entry.name).filter(|_| !entry.binary).map(|rank| (rank, entry)));
+    }
+    naming.sort_by_key(|(rank, _)| *rank);
+    for (_, entry) in naming {
         let Ok(field @ FieldText { is_text: true, .. }) = FieldText::load(&hit.fields, &entry)
         else {
             continue;
         };
         let text = field.slice(context.view, 0, TITLE_CHARS)?;
         if !text.is_empty() {
-            return Ok(json!({ "field": name, "text": text }));
+            return Ok(json!({ "field": entry.name, "text": text }));
         }
     }
     for entry in hit.fields.body().entries() {

@@ -2,6 +2,7 @@
 //! and cross from one piece into the next. Each answer equals the oracle's, to the last page, also
 //! after the store was changed.
 
+use serde_json::json;
 use stile_domain::records::value::FieldValue;
 use stile_records::operations::Operation;
 use stile_testkit::chance::{Chance, scaled, seed};
@@ -37,11 +38,27 @@ fn text(chance: &mut Chance, chars: usize) -> String {
     text
 }
 
+/// Returns a list of texts and of what is no text, often too long to stay in its record.
+fn list(chance: &mut Chance) -> String {
+    let chars = some(chance, &[3, 20, 20, 300, 300, 5000, 20_000]);
+    let count = some(chance, &[0, 1, 2, 3, 5]);
+    let members = (0..count).map(|_| match chance.below(8) {
+        0 => {
+            some(chance, &[json!(7), json!(null), json!(["fern moss"]), json!({ "fern": "moss" })])
+        }
+        1 => json!(format!("\"{}\\\u{1f}\n\t{}", text(chance, chars), text(chance, 3))),
+        _ => json!(text(chance, chars)),
+    });
+    serde_json::Value::from_iter(members).to_string()
+}
+
 fn rewrite(chance: &mut Chance, world: &mut World) {
     for source in &mut world.sources {
         for field in &mut source.decl.fields {
-            let may_be =
-                matches!(field.name.as_str(), "text" | "id") && field.types().contains(&"string");
+            let may_be = match field.name.as_str() {
+                "text" | "id" => field.types().contains(&"string"),
+                name => name == "tags" && field.is_list(),
+            };
             field.lexical |= may_be && chance.happens(90);
         }
         for record in source.records.values_mut() {
@@ -54,6 +71,10 @@ fn rewrite(chance: &mut Chance, world: &mut World) {
                         some(chance, &[3, 40, 40, 40, 900, 1100, 1100, 8150, 8192, 16_400, 45_000])
                     }
                     "id" | "x.y" => some(chance, &[0, 5, 30]),
+                    "tags" => {
+                        *value = FieldValue::Json(list(chance));
+                        continue;
+                    }
                     _ => continue,
                 };
                 *value = FieldValue::Text(text(chance, chars));
@@ -70,6 +91,10 @@ fn query(chance: &mut Chance, records: &[&Rec]) -> String {
                 Some(FieldValue::Text(text)) => Some(text.as_str()),
                 _ => None,
             })
+            .chain(records.iter().filter_map(|record| match record.field("tags") {
+                Some(FieldValue::Json(list)) => Some(list.as_str()),
+                _ => None,
+            }))
             .collect();
         if texts.is_empty() {
             return "fern".to_owned();

@@ -31,6 +31,17 @@ pub fn counts(report: &ImportReport) -> String {
     format!("added {added}, changed {changed}, unchanged {unchanged}, bad {bad_rows}")
 }
 
+/// Says how many rows are older than what is stored; `None` if none is.
+pub fn older(report: &ImportReport) -> Option<String> {
+    let (field, rows) = report.older.as_ref()?;
+    let (these, are) = if *rows == 1 { ("1 row", "is") } else { ("rows", "are") };
+    let count = if *rows == 1 { String::new() } else { format!("{rows} ") };
+    Some(format!(
+        "{count}{these} {are} older than what is stored, by `{}`, and changed nothing",
+        shown_ends(field, NAME_CHARS)
+    ))
+}
+
 /// Says what became of attached documents and of broken characters, a line for each.
 pub fn attached(report: &ImportReport) -> Vec<String> {
     let mut lines = Vec::new();

@@ -1,5 +1,5 @@
-//! Twenty questions that people ask of their mail, money, chats, calendar and notes, answered by an
-//! agent that knows the tools alone, from files as programs export them.
+//! Twenty questions that people ask of each of their mail, money, chats, calendar and notes,
+//! answered by an agent that knows the tools alone, from files as programs export them.
 //!
 //! The page `docs/questions.md` has the calls and their bytes.
 
@@ -11,8 +11,11 @@ use serde_json::{Value, json};
 use stile_testkit::documents::assert_document;
 use stile_testkit::hosted::{Lifecycle, Peer};
 
+use self::kinds::Asked;
 use crate::agent_tasks::Agent;
 use crate::records_kit::Kit;
+
+mod kinds;
 
 /// Sixty messages of three people in three months, ten of which mention a boiler.
 fn mailbox() -> String {
@@ -256,35 +259,55 @@ const QUESTIONS: [Question; 20] = [
     }),
 ];
 
+/// The kinds of data, how many of [`QUESTIONS`] each has in their order, and its other questions.
+const KINDS: [(&str, usize, &[Asked]); 5] = [
+    ("Mail", 5, &kinds::MAIL),
+    ("Transactions", 5, &kinds::MONEY),
+    ("Chats", 4, &kinds::CHAT),
+    ("Calendar", 4, &kinds::CALENDAR),
+    ("Notes", 2, &kinds::NOTES),
+];
+
 #[test]
-fn an_agent_that_knows_only_tools_answers_twenty_questions_about_records() {
+fn an_agent_that_knows_only_tools_answers_twenty_questions_of_each_kind_of_data() {
     let kit = Kit::new();
     let folder = tempfile::tempdir().unwrap();
     import(&kit, folder.path());
     let mut agent = Agent::new(Peer::open(&kit.server, &kit.owner, Lifecycle::Sessionless));
-    let mut page = "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew \
-        it. -->\n\n# Twenty questions about records\n\nAn agent that sees five streams, \
-        imported from files as programs export them, answers each question with the tools. The bytes \
-        are those of all calls and answers, text and structure.\n\n\
-        | question | calls | bytes |\n|---|---|---|\n"
-        .to_owned();
-    for (question, most, right, calls) in QUESTIONS {
-        let mut last = Value::Null;
-        for (tool, arguments) in calls() {
-            last = agent.call(tool, arguments);
+    let mut page =
+        "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew \
+        it. -->\n\n# A hundred questions about records\n\nAn agent that sees five streams, \
+        imported from files as programs export them, answers twenty questions of each kind of data \
+        with the tools. The bytes are those of all calls and answers, text and structure.\n"
+            .to_owned();
+    let mut asked = 0;
+    for (kind, own, more) in KINDS {
+        let _ = write!(page, "\n## {kind}\n\n| question | calls | bytes |\n|---|---|---|\n");
+        let begin = asked;
+        asked += own;
+        let own = QUESTIONS.into_iter().skip(begin).take(own);
+        let own = own.map(|(question, most, right, calls)| (question, most, right, calls()));
+        let more = more.iter().map(|(question, tool, arguments, right)| {
+            (*question, 1, *right, vec![(*tool, arguments())])
+        });
+        for (question, most, right, calls) in own.chain(more) {
+            let mut last = Value::Null;
+            for (tool, arguments) in calls {
+                last = agent.call(tool, arguments);
+            }
+            let said = last["content"][0]["text"].as_str().unwrap();
+            for part in right {
+                assert!(said.contains(part), "{question} {part}: {said}");
+            }
+            let (calls, bytes) = agent.count();
+            let bound = if said.contains("shown=30 of 30") || question == LIST {
+                MOST_BYTES_OF_LIST
+            } else {
+                MOST_BYTES
+            };
+            assert!(calls <= most && bytes <= bound, "{question}: {calls} calls, {bytes} bytes");
+            let _ = writeln!(page, "| {question} | {calls} | {} |", bytes.next_multiple_of(100));
         }
-        let said = last["content"][0]["text"].as_str().unwrap();
-        for part in right {
-            assert!(said.contains(part), "{question} {part}: {said}");
-        }
-        let (calls, bytes) = agent.count();
-        let bound = if said.contains("shown=30 of 30") || question == LIST {
-            MOST_BYTES_OF_LIST
-        } else {
-            MOST_BYTES
-        };
-        assert!(calls <= most && bytes <= bound, "{question}: {calls} calls, {bytes} bytes");
-        let _ = writeln!(page, "| {question} | {calls} | {} |", bytes.next_multiple_of(100));
     }
     assert_document("docs/questions.md", &page);
 }

@@ -73,6 +73,32 @@ fn only_granted_fields_and_records_are_searched() {
 }
 
 #[test]
+fn members_of_lists_are_searched_where_a_grant_shows_them() {
+    let kit = Kit::new();
+    let long: Vec<String> = (0..3000).map(|number| format!("tag{number}")).collect();
+    let rows = [
+        json!({ "id": "n1", "Subject": "Herb bed", "tags": ["boiler", "Käse"], "text": "moss" }),
+        json!({ "id": "n2", "Subject": "Long", "tags": long, "text": "ferns" }),
+        json!({ "id": "n3", "Subject": "None", "tags": [], "text": "x" }),
+    ];
+    kit.ingest("notes", "own", &rows.map(|data| json!({ "data": data })));
+    let all = kit.client(&["--stream", "notes"]).1;
+    let hits = kit.json("/v1/search?q=kase", &all);
+    assert_eq!(found(&hits), ["n1"]);
+    assert_eq!(hits["data"][0]["matched_fields"], json!(["tags"]));
+    assert_eq!(hits["data"][0]["snippet"]["text"], "[\"boiler\",\"Käse\"]");
+    assert_eq!(hits["data"][0]["title"], json!({ "field": "Subject", "text": "Herb bed" }));
+    let deep = kit.json("/v1/search?q=tags:tag2999", &all);
+    assert_eq!(found(&deep), ["n2"], "a list that is kept in pieces");
+    let excerpt = &deep["data"][0]["evidence_excerpts"][0];
+    let window = kit.json(excerpt["read"]["route"].as_str().unwrap(), &all);
+    assert!(window["window"]["text"].as_str().unwrap().starts_with("tag2999"), "{window}");
+    let texts = kit.client(&["--stream", "notes", "--field", "text"]).1;
+    let hidden = kit.json("/v1/search?q=boiler", &texts);
+    assert_eq!((found(&hidden), &hidden["meta"]["terms"][0]["records"]), (vec![], &json!(0)));
+}
+
+#[test]
 fn pages_continue_while_records_come_and_go() {
     let kit = kit();
     let first = kit.json("/v1/search?q=ferns&limit=1", &kit.owner);

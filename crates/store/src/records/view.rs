@@ -83,6 +83,8 @@ pub struct LoadedRecord {
 pub struct LongValueRef {
     record: i64,
     slot: u16,
+    /// Whether the value is a list or an object.
+    pub(super) is_json: bool,
     /// The size and the digest of the value.
     pub value: LongValue,
 }
@@ -471,11 +473,17 @@ impl LoadedRecord {
 
     /// Returns a reference to a long value of this record. `None` for a short value.
     pub fn long_value(&self, entry: &BodyField<'_>) -> Option<LongValueRef> {
-        Some(LongValueRef { record: self.record, slot: entry.slot?, value: entry.value.long()? })
+        LongValueRef::new(self.record, entry)
     }
 }
 
 impl LongValueRef {
+    /// Refers to the value of a field, if it is kept in pieces.
+    pub(super) fn new(record: i64, entry: &BodyField<'_>) -> Option<Self> {
+        let is_json = matches!(entry.value, StoredValue::LongJson(_));
+        Some(Self { record, slot: entry.slot?, is_json, value: entry.value.long()? })
+    }
+
     pub(super) fn piece_count(&self) -> u64 {
         self.value.chars.div_ceil(PIECE_CHARS)
     }

@@ -397,7 +397,7 @@ impl<'t> WriteBatch<'t> {
         let chars = entry.value.long().map_or(1, |long| long.chars);
         for piece in 0..chars.div_ceil(PIECE_CHARS) {
             let number = pieces::number(record, slot, piece).ok_or(Problem::Corrupt)?;
-            if matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_)) {
+            if entry.value.may_have_words() {
                 self.rows.delete_tokens(number)?;
             }
             if entry.value.long().is_some() {
@@ -407,8 +407,8 @@ impl<'t> WriteBatch<'t> {
         Ok(())
     }
 
-    /// Stores the pieces and tokens of some values of a record: of all its short texts, which share
-    /// a row, or of none of them.
+    /// Stores the pieces and tokens of some values of a record: of all its short texts and lists,
+    /// which share a row, or of none of them.
     fn store_slots(
         &self,
         target: &TargetStream,
@@ -422,8 +422,9 @@ impl<'t> WriteBatch<'t> {
         let mut first = None;
         for (slot, part) in stored().filter(|(_, part)| is_short_text(&part.held)) {
             first = first.or(Some(slot));
-            if let (StoredValue::Text(text), Some(tag)) = (part.held, target.tags.get(part.name)) {
-                add_tokens(&mut shared, *tag, text);
+            if let (Some(text), Some(tag)) = (part.held.searched_text(), target.tags.get(part.name))
+            {
+                add_tokens(&mut shared, *tag, &text);
             }
         }
         for (slot, part) in stored() {
@@ -449,7 +450,7 @@ impl<'t> WriteBatch<'t> {
         long: &mut [StreamedField<'_>],
     ) -> Result<Result<(), WriteRefusal>, Problem> {
         let tag = part.searchable.then(|| target.tags.get(part.name).copied()).flatten();
-        let mut indexer = tag.map(|tag| Indexer::new(self.rows, tag, record, slot));
+        let mut indexer = tag.map(|tag| Indexer::new(self.rows, tag, record, slot, &part.held));
         let mut cutter = part.held.long().map(|_| Cutter::new(record, slot));
         let mut digest = Context::new(&SHA256);
         let mut store = |text: &str| -> Result<(), Problem> {
@@ -522,8 +523,9 @@ fn parts<'a>(
         };
         let is_declared = target.indexed.binary.contains(name);
         let binary = is_declared && !json && text.is_some_and(is_base64);
-        let searchable =
-            !json && !binary && text.is_some() && target.indexed.searchable.contains(name);
+        let searchable = !binary
+            && StoredValue::from(value).may_have_words()
+            && target.indexed.searchable.contains(name);
         let is_long = text.is_some_and(|text| text.len() > INLINE_BYTES);
         let held = match text.filter(|_| is_long) {
             Some(text) if json => StoredValue::LongJson(measured(text)?),
@@ -567,9 +569,10 @@ fn assemble(parts: &[Part<'_>]) -> Option<(Vec<u8>, Slots)> {
     Some((writer.finish(), slots))
 }
 
-/// Returns whether a value is a text that stays in its record. It has a slot if it is searched.
+/// Returns whether a value is a text or list that stays in its record. It has a slot if it is
+/// searched.
 fn is_short_text(value: &StoredValue<'_>) -> bool {
-    matches!(value, StoredValue::Text(_))
+    value.long().is_none() && value.may_have_words()
 }
 
 fn by_slot(body: &[u8]) -> Result<BTreeMap<u16, BodyField<'_>>, Problem> {

@@ -28,7 +28,7 @@ pub struct DeclaredField {
     pub filterable: bool,
     /// The operators with which requests may filter by a range of the field.
     pub operators: Vec<RangeOperator>,
-    /// Whether requests may search the words of the field.
+    /// Whether requests may search the words of the field, or of the texts in its lists.
     pub searchable: bool,
     /// The aggregates that requests may compute over the field.
     pub aggregations: Vec<Aggregation>,
@@ -53,6 +53,12 @@ impl DeclaredField {
     /// Whether a value of the field, or a member of its list, can be compared and counted.
     pub fn is_comparable(&self) -> bool {
         self.types.is_scalar() || self.is_list()
+    }
+
+    /// Whether the field may hold texts, or lists with texts.
+    pub fn has_words(&self) -> bool {
+        let has_text = |types: TypeSet| types.contains(JsonType::String);
+        has_text(self.types) || self.is_list() && has_text(self.members)
     }
 
     /// Whether the field holds only numbers and null.

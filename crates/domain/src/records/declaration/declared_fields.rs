@@ -6,7 +6,6 @@ use serde_json::Value as Json;
 
 use super::declaration_fault::{BadDeclaration, DeclarationFault, DeclarationNode};
 use super::declared_field::DeclaredField;
-use super::type_set::JsonType;
 
 /// What a use requires of a field's type.
 #[derive(Clone, Copy)]
@@ -14,7 +13,8 @@ pub(super) enum FieldRequirement {
     Scalar,
     /// A scalar, or a list of them.
     Comparable,
-    Text,
+    /// A text, or a list with texts.
+    Words,
     Time,
     Number,
     Range,
@@ -28,7 +28,7 @@ impl FieldRequirement {
             Self::Comparable => {
                 (field.is_comparable(), "hold neither arrays of other things nor objects")
             }
-            Self::Text => (field.types.contains(JsonType::String), "hold strings"),
+            Self::Words => (field.has_words(), "hold strings or lists of them"),
             Self::Time => {
                 (field.format.is_some(), "hold strings of the format `date` or `date-time`")
             }

@@ -7,6 +7,8 @@ use super::{FieldStatistics, Inference, InferredDeclaration, KeyChoice, MAX_FIEL
 use crate::records::declaration::{
     BadDeclaration, Declaration, JsonType, RangeOperator, StringFormat, TypeSet,
 };
+use crate::records::field_name;
+use crate::records::relevance;
 use crate::records::unix_time::{self, UnixUnit};
 use crate::unseen::shown_ends;
 
@@ -140,16 +142,7 @@ fn key(inference: &Inference, choice: KeyChoice, reasons: &mut Vec<String>) -> V
 /// Returns the field that orders the records: one that holds a date in more than half of them,
 /// chosen by name or else the first.
 fn time(inference: &Inference) -> Option<&FieldStatistics> {
-    let plain = |name: &str| -> String {
-        name.chars()
-            .filter(|character| !matches!(character, '_' | '-' | ' '))
-            .flat_map(char::to_lowercase)
-            .collect()
-    };
-    let usual = |seen: &FieldStatistics| {
-        let name = plain(&seen.name);
-        TIMES.split(' ').position(|time| time == name).unwrap_or(usize::MAX)
-    };
+    let usual = |seen: &FieldStatistics| field_name::rank(&seen.name, TIMES).unwrap_or(usize::MAX);
     let times = inference
         .seen
         .iter()
@@ -166,7 +159,11 @@ fn query(inference: &Inference, reasons: &mut Vec<String>) -> Json {
     let numbers = which(&number);
     let times = which(&|seen| seen.format().is_some());
     let ordered = which(&|seen| number(seen) || seen.format().is_some());
-    let texts = which(&|seen| seen.types().contains(JsonType::String) && seen.format().is_none());
+    let has_text = |types: TypeSet| types.contains(JsonType::String);
+    let texts = which(&|seen| {
+        has_text(seen.types()) && seen.format().is_none()
+            || seen.list_members().is_some_and(has_text)
+    });
     let scalars = which(&|seen| seen.types.is_scalar());
     let lists = which(&|seen| seen.list_members().is_some());
     let comparable = which(&FieldStatistics::is_comparable);
@@ -177,6 +174,8 @@ fn query(inference: &Inference, reasons: &mut Vec<String>) -> Json {
         }
     };
     say(&texts, "can be searched: there is text in it");
+    let named = relevance::naming_field(texts.iter().copied());
+    say(named.as_slice(), "is the title of a record, where it has one");
     say(&ordered, "can be filtered by range: it has numbers or dates");
     say(&numbers, "can be added up: it has numbers");
     say(&scalars, "can be filtered and counted by value");

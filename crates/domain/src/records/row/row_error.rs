@@ -30,7 +30,7 @@ pub enum RowFault {
     #[error("it is not valid JSON: {0}")]
     InvalidJson(&'static str),
     /// The text is JSON but not an object.
-    #[error("it is not a JSON object")]
+    #[error("it is not a JSON object, such as {{\"text\": \"…\"}}, which each row must be")]
     NotAnObject,
     /// More than [`MAX_DEPTH`] arrays and objects are inside each other.
     #[error("its arrays and objects are more than {MAX_DEPTH} deep")]

@@ -1,5 +1,5 @@
-//! Reads a conversation with ChatGPT or Claude: one element of `conversations.json` becomes a row
-//! for each message with text or files.
+//! Reads a conversation with ChatGPT, Claude or Grok: one element of `conversations.json` becomes a
+//! row for each message with text or files.
 //!
 //! A conversation is a tree of nodes, because a person can edit a message and ask for an answer
 //! again. A node without a message, or with a hidden or empty one, becomes no row; the messages
@@ -14,16 +14,16 @@ use std::sync::Arc;
 use stile_domain::records::identifiers::MAX_KEY_BYTES;
 use stile_domain::records::value::{FieldValue, RecordFields};
 
-use super::claude;
 use super::message::{Message, Node, ReferredFile, ReferredFiles};
+use super::{claude, grok};
 use crate::attachment::Attachment;
 use crate::exported_files::{ExportedFiles, MAX_FILES};
 use crate::importer::{ImportRow, ImportTarget};
 use crate::json_object::{JsonObject, truncate_name};
 
-/// An element with neither the tree of ChatGPT nor the messages of Claude.
+/// An element with neither the tree of ChatGPT nor the messages of Claude or Grok.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is not a conversation: it has neither `mapping` nor `chat_messages`")]
+#[error("it is not a conversation: it has neither `mapping` nor `chat_messages` nor `responses`")]
 pub struct NotAConversation;
 
 /// A message with more than `MAX_FILES` files, which is not imported.
@@ -58,7 +58,9 @@ impl Conversation {
                 // A row with a repeated name was refused before, so each node has its own name.
                 mapping.into_iter().map(|(id, value)| (node(&id, value), id)).collect()
             }
-            None => claude::nodes(&conversation).ok_or(NotAConversation)?,
+            None => claude::nodes(&conversation)
+                .or_else(|| grok::nodes(&conversation))
+                .ok_or(NotAConversation)?,
         };
         let (mut nodes, mut order) = (HashMap::new(), Vec::new());
         for (node, id) in all {
@@ -68,14 +70,16 @@ impl Conversation {
         let current = conversation.text("current_node").filter(|id| nodes.contains_key(*id));
         let current_branch = branch(&nodes, current.or_else(|| latest_leaf(&nodes, &order)));
         let parents = nearest_messages(&nodes, &order);
+        // Grok has what it says of a conversation in an object beside the messages.
+        let about = conversation.object("conversation").unwrap_or(conversation);
         let first = |names: &[&str]| {
-            let text = names.iter().find_map(|name| conversation.text(name));
+            let text = names.iter().find_map(|name| about.text(name));
             text.map(|text| truncate_name(text).to_owned())
         };
         let id = first(&["conversation_id", "id", "uuid"]);
         let title = first(&["title", "name"]);
-        let created = conversation.unix_time("create_time").map(|instant| instant.to_rfc3339());
-        let created = created.or_else(|| claude::time(&conversation));
+        let created = about.unix_time("create_time").map(|instant| instant.to_rfc3339());
+        let created = created.or_else(|| claude::time(&about)).or_else(|| grok::time(&about));
         Ok(Self { nodes, order: order.into_iter(), current_branch, parents, id, title, created })
     }
 

@@ -59,6 +59,8 @@ pub struct CsvForm {
     pub numbers: Vec<String>,
     /// The columns of dates, likewise.
     pub dates: Vec<String>,
+    /// The name of the first column, if the table has a header.
+    pub first_column: Option<String>,
     /// What was decided and why, one line each, for a person to read.
     pub reasons: Vec<String>,
 }
@@ -122,6 +124,7 @@ impl CsvForm {
             repeated_headers: 0,
             numbers: Vec::new(),
             dates: Vec::new(),
+            first_column: None,
             reasons: Vec::new(),
         }
     }
@@ -206,6 +209,9 @@ impl CsvForm {
             encoding: encoding.clone(),
             first_line: begins.map_or(first, |record| record.line),
             header,
+            first_column: begins.filter(|_| header == HeaderRow::Present).and_then(|record| {
+                column_names(record.cells.iter().map(String::as_str)).into_iter().next()
+            }),
             ..Self::as_written(delimiter)
         };
         let precedents = Precedents {

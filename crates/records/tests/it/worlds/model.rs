@@ -489,7 +489,9 @@ pub(crate) fn field_decl(chance: &mut Chance, name: &str, flavour: Flavour) -> F
     if field.is_time() || field.is_number() {
         field.ops = OPS.iter().filter(|_| chance.happens(70)).map(|op| (*op).to_owned()).collect();
     }
-    field.lexical = field.types().contains(&"string") && chance.happens(60);
+    let has_text = |types: Vec<&str>| types.contains(&"string");
+    let has_words = has_text(field.types()) || has_text(field.member_types());
+    field.lexical = has_words && chance.happens(60);
     let fits = |kind: &str| match kind {
         "sum" => field.is_number(),
         "min" | "max" => field.is_number() || field.is_time(),

@@ -314,9 +314,8 @@ fn print_report(
              its name to `query.search.lexical_fields` with `stile declare`, and import again"
         ))?;
     }
-    if let Some(replaced) = words::replaced(&report) {
-        terminal::print_to_stderr(&replaced)?;
-    }
+    let further = [words::replaced(&report), words::older(&report)];
+    further.iter().flatten().try_for_each(|line| terminal::print_to_stderr(line))?;
     let ImportReport { added, changed, unchanged, bad_rows, .. } = report;
     let stored = added + changed + unchanged;
     let summary = words::counts(&report);

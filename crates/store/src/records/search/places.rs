@@ -1,9 +1,12 @@
 //! The places of a field where search terms stand.
 
+use std::borrow::Cow;
+
+use stile_domain::records::list_text::ListText;
 use stile_domain::records::pieces::{self, CharRange, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::relevance::NEAR_CHARS;
-use stile_domain::records::stored_body::{BodyField, StoredValue};
+use stile_domain::records::stored_body::BodyField;
 use stile_domain::records::tokenizer::{
     self, PieceTokenizer, PlaceFinder, SearchTerm, SearchToken, TermFinder, TermPlace,
 };
@@ -32,13 +35,10 @@ impl RecordsView<'_> {
         tag: i64,
         terms: &[&SearchTerm],
     ) -> Result<Option<Option<TermPlace>>, Problem> {
-        let long = match (entry.value, loaded.long_value(entry)) {
-            (StoredValue::Text(text), _) => {
-                return Ok(tokenizer::best_place(terms, text, NEAR_CHARS).map(Some));
-            }
-            (StoredValue::LongText(_), Some(long)) => long,
-            _ => return Ok(None),
-        };
+        if let Some(text) = entry.value.searched_text() {
+            return Ok(tokenizer::best_place(terms, &text, NEAR_CHARS).map(Some));
+        }
+        let Some(long) = loaded.long_value(entry) else { return Ok(None) };
         if long.piece_count() <= SHORT_PIECES {
             let mut finder = PlaceFinder::new(terms, NEAR_CHARS, 0);
             self.cut_pieces(long, 0, SHORT_PIECES, &mut |token| finder.feed(&token))?;
@@ -83,11 +83,11 @@ impl RecordsView<'_> {
     ) -> Result<Option<TermPlace>, Problem> {
         let from = place.start.max(EXCERPT_BEFORE) + EXCERPT_CHARS;
         let mut finder = PlaceFinder::new(terms, NEAR_CHARS, from);
-        match (entry.value, loaded.long_value(entry)) {
-            (StoredValue::Text(text), _) => {
-                let _ = tokenizer::tokens(text).any(|token| finder.feed(&token));
+        match (entry.value.searched_text(), loaded.long_value(entry)) {
+            (Some(text), _) => {
+                let _ = tokenizer::tokens(&text).any(|token| finder.feed(&token));
             }
-            (StoredValue::LongText(_), Some(long)) if long.piece_count() <= SHORT_PIECES => {
+            (None, Some(long)) if long.piece_count() <= SHORT_PIECES => {
                 self.cut_pieces(long, 0, SHORT_PIECES, &mut |token| finder.feed(&token))?;
             }
             _ => {}
@@ -123,8 +123,11 @@ impl RecordsView<'_> {
     }
 
     /// Returns the last offset before a piece from which a text can be cut into the same tokens as
-    /// from its beginning.
+    /// from its beginning. A list is cut from there, as a part does not tell which of it is text.
     fn cut_start(&self, long: LongValueRef, piece: u64) -> Result<u64, Problem> {
+        if long.is_json {
+            return Ok(0);
+        }
         for back in (piece.saturating_sub(PIECES_BACK)..piece).rev() {
             let mut found = None;
             let number = long.piece_number(back)?;
@@ -175,11 +178,16 @@ impl RecordsView<'_> {
         let first = start / PIECE_CHARS;
         let last = long.piece_count().saturating_sub(1).min(first.saturating_add(max_pieces - 1));
         let mut skip = start % PIECE_CHARS;
+        let mut list = long.is_json.then(ListText::default);
         self.each_piece(long.piece_number(first)?, long.piece_number(last)?, &mut |text| {
             let text = text
                 .get(pieces::byte_offset(text, std::mem::take(&mut skip))..)
                 .unwrap_or_default();
-            is_done = tokenizer.feed(text, &mut take).is_err();
+            let text = match &mut list {
+                Some(list) => Cow::Owned(list.feed(text)),
+                None => Cow::Borrowed(text),
+            };
+            is_done = tokenizer.feed(&text, &mut take).is_err();
             Ok(!is_done)
         })?;
         // A token that is cut off where reading ended is not a token of the text.

@@ -6,7 +6,7 @@ use stile_domain::records::pieces::{self, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::relevance::RecordScorer;
 use stile_domain::records::sealed_cursor::SearchRank;
-use stile_domain::records::stored_body::{BodyField, RecordBody, StoredValue};
+use stile_domain::records::stored_body::{BodyField, RecordBody};
 use stile_domain::records::tokenizer::{self, ParsedQuery, QueryTerm, SearchTerm, tokens};
 
 use super::super::model::{RecordRow, RecordSource};
@@ -40,11 +40,11 @@ impl SearchScope<'_> {
         self.view.read_ahead(rows.map(|row| (self.sources, row)))
     }
 
-    /// Returns whether a record has a long text that is searched.
+    /// Returns whether a record has a long text or list that is searched.
     pub(super) fn has_long_text(&self, row: &RecordRow) -> Result<bool, Problem> {
         let loaded = self.view.load_fields(self.sources, row)?;
         for entry in self.searched(row.source, loaded.body()) {
-            if matches!(entry?.0.value, StoredValue::LongText(_)) {
+            if entry?.0.value.long().is_some() {
                 return Ok(true);
             }
         }
@@ -136,9 +136,9 @@ impl SearchScope<'_> {
                 continue;
             }
             let term = &term.term;
-            let position = match (entry.value, loaded.long_value(&entry)) {
-                (StoredValue::Text(text), _) => tokenizer::find(term, text),
-                (StoredValue::LongText(_), Some(long)) => {
+            let position = match (entry.value.searched_text(), loaded.long_value(&entry)) {
+                (Some(text), _) => tokenizer::find(term, &text),
+                (None, Some(long)) => {
                     is_whole &= long.piece_count() <= max_pieces;
                     cost += long.piece_count().min(max_pieces);
                     self.view.find_position(long, term, 0, 0, max_pieces)?
@@ -193,9 +193,9 @@ impl SearchScope<'_> {
             if !term.is_for(entry.name) {
                 continue;
             }
-            let position = match (entry.value, loaded.long_value(&entry)) {
-                (StoredValue::Text(text), _) => tokenizer::find(&term.term, text),
-                (StoredValue::LongText(_), Some(long)) => {
+            let position = match (entry.value.searched_text(), loaded.long_value(&entry)) {
+                (Some(text), _) => tokenizer::find(&term.term, &text),
+                (None, Some(long)) => {
                     if long.piece_count() > max_pieces {
                         long_texts.push((long, tag));
                     }
@@ -224,9 +224,9 @@ impl SearchScope<'_> {
         for entry in self.searched(row.source, loaded.body()) {
             let (entry, _) = entry?;
             scorer.read_field(entry.name, |take| {
-                match (entry.value, loaded.long_value(&entry)) {
-                    (StoredValue::Text(text), _) => tokens(text).for_each(|token| take(&token)),
-                    (StoredValue::LongText(_), Some(long)) => {
+                match (entry.value.searched_text(), loaded.long_value(&entry)) {
+                    (Some(text), _) => tokens(&text).for_each(|token| take(&token)),
+                    (None, Some(long)) => {
                         self.view.cut_pieces(long, 0, SHORT_PIECES, &mut |token| {
                             take(&token);
                             false

@@ -115,9 +115,6 @@ fn stored_fields<'b>(
     record: i64,
     entries: &[Option<BodyField<'b>>],
 ) -> Vec<Option<StoredField<'b>>> {
-    let field = |entry: &BodyField<'b>| {
-        let long = entry.slot.zip(entry.value.long());
-        (entry.value, long.map(|(slot, value)| LongValueRef { record, slot, value }))
-    };
+    let field = |entry: &BodyField<'b>| (entry.value, LongValueRef::new(record, entry));
     entries.iter().map(|entry| entry.as_ref().map(field)).collect()
 }

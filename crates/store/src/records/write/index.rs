@@ -4,14 +4,16 @@
 //! begins. The row of a piece also has the [`OVERLAP`] tokens after the piece, so that a search
 //! finds a phrase that begins in one piece and ends in the next.
 //!
-//! Short texts have one piece. Those of a record share one row, under the number of the first,
-//! since rows are expensive. A token has the tag of its field, so no phrase and no search of one
-//! field takes a token of another.
+//! Short texts and lists have one piece. Those of a record share one row, under the number of the
+//! first, since rows are expensive. A token has the tag of its field, so no phrase and no search of
+//! one field takes a token of another.
 
 use std::collections::VecDeque;
 
+use stile_domain::records::list_text::ListText;
 use stile_domain::records::pieces::{self, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::StoredValue;
 use stile_domain::records::tokenizer::{MAX_PHRASE_TOKENS, PieceTokenizer, SearchToken, tokens};
 
 use crate::records::port::RowWriter;
@@ -20,9 +22,11 @@ use crate::records::tagged_tokens::{TaggedTokens, tag_prefix};
 /// The tokens of the following text in the row of a piece: one less than a phrase can have.
 const OVERLAP: usize = MAX_PHRASE_TOKENS - 1;
 
-/// Cuts a text into tokens and writes the index rows of its pieces.
+/// Cuts a text or a list into tokens and writes the index rows of its pieces.
 pub(super) struct Indexer<'w> {
     tokenizer: PieceTokenizer,
+    /// `None` for a text.
+    list: Option<ListText>,
     rows: Rows<'w>,
 }
 
@@ -62,18 +66,28 @@ struct Row {
 }
 
 impl<'w> Indexer<'w> {
-    pub(super) fn new(writer: &'w dyn RowWriter, tag: i64, record: i64, slot: u16) -> Self {
+    pub(super) fn new(
+        writer: &'w dyn RowWriter,
+        tag: i64,
+        record: i64,
+        slot: u16,
+        value: &StoredValue<'_>,
+    ) -> Self {
+        let list = matches!(value, StoredValue::LongJson(_)).then(ListText::default);
         let rows = Rows { writer, prefix: tag_prefix(tag), record, slot, open: VecDeque::new() };
-        Self { tokenizer: PieceTokenizer::default(), rows }
+        Self { tokenizer: PieceTokenizer::default(), list, rows }
     }
 
     pub(super) fn feed(&mut self, text: &str) -> Result<(), Problem> {
-        let Self { tokenizer, rows } = self;
-        tokenizer.feed(text, |token| rows.add(&token))
+        let Self { tokenizer, list, rows } = self;
+        match list {
+            Some(list) => tokenizer.feed(&list.feed(text), |token| rows.add(&token)),
+            None => tokenizer.feed(text, |token| rows.add(&token)),
+        }
     }
 
     pub(super) fn finish(self) -> Result<(), Problem> {
-        let Self { tokenizer, mut rows } = self;
+        let Self { tokenizer, mut rows, .. } = self;
         tokenizer.finish(|token| rows.add(&token))?;
         std::mem::take(&mut rows.open).iter().try_for_each(|row| rows.write(row))
     }

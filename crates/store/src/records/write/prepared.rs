@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use stile_domain::records::pieces::{self, MAX_RECORD};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::stored_body::StoredValue;
 use stile_domain::records::value::RecordFields;
 
 use super::field_values::{ValueKeys, declared_fields, value_keys};
@@ -70,8 +69,9 @@ impl RecordPreparer {
                 row.reserve(body.len());
                 (slot, row)
             });
-            if let (StoredValue::Text(text), Some(tag)) = (part.held, target.tags.get(part.name)) {
-                add_tokens(row, *tag, text);
+            if let (Some(text), Some(tag)) = (part.held.searched_text(), target.tags.get(part.name))
+            {
+                add_tokens(row, *tag, &text);
             }
         }
         let tokens = tokens.filter(|(_, row)| !row.is_empty());

@@ -129,8 +129,8 @@ impl WriteBatch<'_> {
         let mut fields = Vec::new();
         for entry in RecordBody::new(body).entries() {
             let entry = entry.map_err(|_| Problem::Corrupt)?;
-            let is_text = matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_));
-            if is_text && !entry.binary && target.indexed.searchable.contains(entry.name) {
+            let has_words = entry.value.may_have_words() && !entry.binary;
+            if has_words && target.indexed.searchable.contains(entry.name) {
                 let slot = entry.slot;
                 let is_searchable = slot.is_some();
                 fields.push(MovedField { entry, slot, was_searchable: false, is_searchable });
@@ -140,8 +140,8 @@ impl WriteBatch<'_> {
         self.index_fields(target, record, &indexed.collect::<Vec<_>>())
     }
 
-    /// Writes the index of some fields of a record: of all its short texts, which share a row, or
-    /// of none of them.
+    /// Writes the index of some fields of a record: of all its short texts and lists, which share a
+    /// row, or of none of them.
     fn index_fields(
         &self,
         target: &TargetStream,
@@ -150,10 +150,10 @@ impl WriteBatch<'_> {
     ) -> Result<(), Problem> {
         let mut shared = TaggedTokens::default();
         for field in fields {
-            if let StoredValue::Text(text) = field.entry.value
+            if let Some(text) = field.entry.value.searched_text()
                 && let Some(tag) = target.tags.get(field.entry.name)
             {
-                add_tokens(&mut shared, *tag, text);
+                add_tokens(&mut shared, *tag, &text);
             }
         }
         let first = fields.iter().find(|field| field.is_short_text()).and_then(|field| field.slot);
@@ -180,16 +180,16 @@ impl WriteBatch<'_> {
         for entry in RecordBody::new(bytes).entries() {
             let stored = entry.map_err(|_| Problem::Corrupt)?;
             let entry = BodyField { binary: self.is_binary(record, &stored, old, new)?, ..stored };
-            let is_text = matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_));
+            let has_words = entry.value.may_have_words();
             let is_long = entry.value.long().is_some();
-            let searchable = is_text && !entry.binary && new.searchable.contains(entry.name);
+            let searchable = has_words && !entry.binary && new.searchable.contains(entry.name);
             let slot = (is_long || searchable).then_some(next).filter(|next| *next < MAX_SLOTS);
             if is_long && slot.is_none() {
                 let message = "a record has more than 4,096 values that are long or searchable; declare fewer of them so";
                 return Problem::refuse("query.search.lexical_fields", message);
             }
             next += u16::from(slot.is_some());
-            let had_tokens = is_text && !stored.binary && entry.slot.is_some();
+            let had_tokens = has_words && !stored.binary && entry.slot.is_some();
             let was_searchable = had_tokens && old.searchable.contains(entry.name);
             let is_searchable = searchable && slot.is_some();
             fields.push(MovedField { entry, slot, was_searchable, is_searchable });
@@ -249,6 +249,7 @@ impl WriteBatch<'_> {
         })
     }
 
+    /// Writes the index of a field that is kept in pieces.
     fn index(
         &self,
         target: &TargetStream,
@@ -258,14 +259,10 @@ impl WriteBatch<'_> {
         let (Some(slot), Some(&tag)) = (field.slot, target.tags.get(field.entry.name)) else {
             return Ok(());
         };
-        let mut indexer = Indexer::new(self.rows, tag, record, slot);
-        match field.entry.value {
-            StoredValue::Text(text) => indexer.feed(text)?,
-            StoredValue::LongText(_) => self.each_piece(record, slot, &field.entry, |number| {
-                indexer.feed(&self.rows.piece_text(number)?)
-            })?,
-            _ => {}
-        }
+        let mut indexer = Indexer::new(self.rows, tag, record, slot, &field.entry.value);
+        self.each_piece(record, slot, &field.entry, |number| {
+            indexer.feed(&self.rows.piece_text(number)?)
+        })?;
         indexer.finish()
     }
 

@@ -172,7 +172,7 @@ impl WriteBatch<'_> {
     fn withdraw(&mut self, stream: i64, record: i64, body: &[u8]) -> Result<u64, Problem> {
         let mut rows = 1;
         for (slot, entry) in &by_slot(body)? {
-            if !matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_)) {
+            if !entry.value.may_have_words() {
                 continue;
             }
             let count = entry.value.long().map_or(1, |long| long.chars.div_ceil(PIECE_CHARS));

@@ -30,7 +30,9 @@ const ANY_TYPE: &str = "application/octet-stream";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MailError {
     /// The message does not begin with a header field.
-    #[error("the message has no header")]
+    #[error(
+        "the message has no header: a message begins with lines such as `From: ann@example.org`"
+    )]
     NoHeader,
     /// The header of the message or of a part has more than 1 MiB.
     #[error("a header of the message has more than 1 MiB")]

@@ -182,12 +182,20 @@ fn best_of(terms: &[&SearchTerm], text: &str) -> Option<TermPlace> {
 fn score(seen: &Seen<'_>, record: &Rec, query: &ParsedQuery) -> u64 {
     let mut texts = Vec::new();
     for (name, value) in &record.fields {
-        let FieldValue::Text(text) = value else { continue };
+        let Some(text) = words_of(value) else { continue };
+        let text = text.as_str();
         if searches(seen, name) && !is_binary(&seen.source.decl, name, value) {
             let chars = text.char_indices().nth(4 * 8192).map_or(text.len(), |(at, _)| at);
             // A token that the cut goes through does not count.
             let cut = chars < text.len();
-            let mut all: Vec<_> = tokens(text).take_while(|token| token.start < 4 * 8192).collect();
+            let mut all: Vec<SearchToken<'static>> = tokens(text)
+                .take_while(|token| token.start < 4 * 8192)
+                .map(|SearchToken { text, start, end }| SearchToken {
+                    text: text.into_owned().into(),
+                    start,
+                    end,
+                })
+                .collect();
             if cut && all.last().is_some_and(|token| token.end >= 4 * 8192) {
                 all.pop();
             }
@@ -254,6 +262,47 @@ fn score(seen: &Seen<'_>, record: &Rec, query: &ParsedQuery) -> u64 {
     points + often.sum::<u64>() / count
 }
 
+/// The text in which words are looked for: a text, or the texts of a list where they are in its
+/// JSON.
+fn words_of(value: &FieldValue) -> Option<String> {
+    let json = match value {
+        FieldValue::Text(text) => return Some(text.clone()),
+        FieldValue::Json(json) => J::parse(json),
+        _ => return None,
+    };
+    let J::Arr(members) = json else { return None };
+    let members = members.iter().map(|member| match member {
+        J::Str(text) => {
+            let in_place =
+                |character: char| match serde_json::to_string(&character).unwrap().len() - 2 {
+                    _ if character > '\u{7f}' => character.to_string(),
+                    1 => character.to_string(),
+                    escaped => " ".repeat(escaped),
+                };
+            format!(" {} ", text.chars().map(in_place).collect::<String>())
+        }
+        other => " ".repeat(width(other)),
+    });
+    Some(format!(" {} ", members.collect::<Vec<_>>().join(" ")))
+}
+
+/// How many characters a value has as JSON.
+fn width(json: &J) -> usize {
+    let text = |text: &str| serde_json::to_string(text).unwrap().chars().count();
+    let list =
+        |widths: Vec<usize>| widths.len().saturating_sub(1) + widths.iter().sum::<usize>() + 2;
+    match json {
+        J::Null => 4,
+        J::Bool(is_true) => 5 - usize::from(*is_true),
+        J::Num(digits) => digits.len(),
+        J::Str(string) => text(string),
+        J::Arr(members) => list(members.iter().map(width).collect()),
+        J::Obj(members) => {
+            list(members.iter().map(|(name, value)| text(name) + 1 + width(value)).collect())
+        }
+    }
+}
+
 /// Whether a field is searched for the caller.
 fn searches(seen: &Seen<'_>, name: &str) -> bool {
     seen.field(name) && seen.source.decl.field(name).is_some_and(|field| field.lexical)
@@ -261,19 +310,21 @@ fn searches(seen: &Seen<'_>, name: &str) -> bool {
 
 fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> Option<J> {
     let searched = |name: &str| searches(seen, name);
-    let texts: Vec<(&str, &str)> = record
+    let texts: Vec<(&str, String, &str)> = record
         .fields
         .iter()
         .filter(|(name, value)| searched(name) && !is_binary(&seen.source.decl, name, value))
         .filter_map(|(name, value)| match value {
-            FieldValue::Text(text) => Some((name.as_str(), text.as_str())),
+            FieldValue::Text(shown) | FieldValue::Json(shown) => {
+                Some((name.as_str(), words_of(value)?, shown.as_str()))
+            }
             _ => None,
         })
         .collect();
     let is_for =
         |term: &QueryTerm, name: &str| term.field.as_ref().is_none_or(|field| field == name);
     let found = |term: &QueryTerm| {
-        texts.iter().any(|(name, text)| is_for(term, name) && first(text, &term.term).is_some())
+        texts.iter().any(|(name, text, _)| is_for(term, name) && first(text, &term.term).is_some())
     };
     let is_found = query.terms.iter().all(found) && !query.excluded.iter().any(found);
     if query.terms.is_empty() || !is_found {
@@ -282,32 +333,33 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> Option<
     let Source { connection, stream, .. } = seen.source;
     let url = format!("/v1/streams/{stream}/records/{}", encode_component(key));
     let (mut fields, mut places, mut excerpts) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, text) in texts {
+    for (name, text, shown) in &texts {
+        let (name, text, shown) = (*name, text.as_str(), *shown);
         let own = query.terms.iter().filter(|term| is_for(term, name));
         let own: Vec<&SearchTerm> = own.map(|term| &term.term).collect();
         let Some(place) = best_of(&own, text) else { continue };
         fields.push(name);
-        places.push((place, name, text));
+        places.push((place, name, text, shown));
     }
-    for (mut place, name, text) in places.clone() {
+    for (mut place, name, text, shown) in places.clone() {
         let own = query.terms.iter().filter(|term| is_for(term, name));
         let own: Vec<&SearchTerm> = own.map(|term| &term.term).collect();
         while places.len() < 3 && text.chars().count() <= 4 * 8192 {
             let mut finder = PlaceFinder::new(&own, 160, place.range.start.max(80) + 320);
             let _ = tokens(text).any(|token| finder.feed(&token));
             let Some(next) = finder.best() else { break };
-            places.push((next, name, text));
+            places.push((next, name, text, shown));
             place = next;
         }
     }
     places.sort_by_key(|(place, ..)| std::cmp::Reverse(place.terms));
-    for (place, name, text) in places.into_iter().take(3) {
+    for (place, name, _, whole) in places.into_iter().take(3) {
         let (start, end) = (place.range.start, place.range.end);
-        let chars: Vec<char> = text.chars().collect();
+        let chars: Vec<char> = whole.chars().collect();
         let from = if chars.len() <= 320 { 0 } else { (start as usize).saturating_sub(80) };
         let to = (from + 320).min(chars.len());
         let shown: String = chars[from..to].iter().collect();
-        let digest = (to - from < chars.len()).then(|| super::digest_of(text));
+        let digest = (to - from < chars.len()).then(|| super::digest_of(whole));
         excerpts.push(json!({
             "object": "evidence_excerpt", "field_path": name, "preview_text": shown, "start_chars": from,
             "end_chars": to, "size_chars": chars.len(), "digest": digest, "match": { "start_chars": start, "end_chars": end },

@@ -1,6 +1,7 @@
 //! `stile import` of an export that holds several kinds of data: each part into a stream of its
 //! own.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use clap::ArgMatches;
@@ -15,6 +16,9 @@ use crate::cli::failure::Failure;
 use crate::cli::flags;
 use crate::cli::terminal;
 use crate::config::Environment;
+
+/// How many reasons are repeated if nothing of an export is imported.
+const REASONS: usize = 3;
 
 /// Imports the parts of an export, one after the other. A part that fails does not keep the others
 /// from being imported, unless nothing is to be stored then.
@@ -47,9 +51,12 @@ pub(super) fn run(
         terminal::print_to_stderr(collection.advice)?;
     }
     if parts.is_empty() {
+        let reasons: BTreeSet<&str> = skipped.iter().map(|files| files.reason.as_str()).collect();
+        let reasons: Vec<&str> = reasons.into_iter().take(REASONS).collect();
         return Err(Failure::Failed(format!(
-            "nothing in {} is of a kind that Stile imports. Nothing was stored",
-            collection.description
+            "nothing in {} is of a kind that Stile imports: {}. Nothing was stored",
+            collection.description,
+            reasons.join("; ")
         )));
     }
     let parts = chosen(parts, flags::text(matches, "stream"))?;
