@@ -7,7 +7,7 @@ use super::{
     Settings, flag, json, one, positional, setting_argument, setting_arguments, settings_of_nobody,
 };
 use crate::config::CommandGroup;
-use crate::config::declarations::{CONFIG, ROOT, STATE};
+use crate::config::declarations::{CONFIG, ROOT, SPACES, STATE};
 
 /// Returns the commands, in the order of help.
 pub(super) fn commands(settings: Settings<'_>) -> [Command; 8] {
@@ -45,7 +45,8 @@ stay the same; the next searches read the files again.",
 fn space(settings: Settings<'_>) -> Command {
     Command::new("space")
         .about("Says which folder a space is.")
-        .args(settings_of_nobody(settings, CommandGroup::Token).map(|arg| arg.global(true)))
+        .args(setting_arguments(settings, CommandGroup::Token).map(|arg| arg.global(true)))
+        .arg(setting_argument(&SPACES.declaration).global(true))
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(
@@ -54,7 +55,7 @@ fn space(settings: Settings<'_>) -> Command {
                     "Makes a folder that was moved or restored the space that it was before: its \
                      tokens, approvals and history go on.",
                 )
-                .arg(positional("folder", "DIR", "The folder as it is now."))
+                .arg(positional("folder", "DIR", "The folder as it is now.").required(false))
                 .arg(one(
                     "from",
                     "SPACE",
@@ -70,8 +71,12 @@ the tokens of another one by chance. This command shows both folders, the tokens
 will open the new one, and those that ended. Stop the servers of both folders first. The old folder \
 is a space of its own afterwards, which the tokens do not open.
 
+With --person and --spaces it is the folder of that person among those of all people. Run that as the \
+user of the servers. Servers that had the old folder open are to be started again.
+
 Examples:
   stile space adopt ~/notes
+  stile space adopt --person ann --spaces /srv/people
   stile space adopt /mnt/disk/notes --from /home/ann/notes --yes",
                 ),
         )
@@ -102,6 +107,7 @@ fn doctor(settings: Settings<'_>) -> Command {
             "With --public: certificates of authorities to trust besides the system's, in PEM.",
         ))
         .arg(json())
+        .arg(setting_argument(&SPACES.declaration))
         .args(setting_arguments(settings, CommandGroup::Connect))
         .after_help(
             "\

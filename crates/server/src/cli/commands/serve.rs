@@ -103,6 +103,9 @@ fn open(
     };
     let config = &resolved.config;
     let open_space = open::open_space_at(&home, &resolved)?;
+    if let Some(people) = &people {
+        people.warn_of_other_folders(config)?;
+    }
     let tools = offered_tools(&open_space, provider.as_ref());
     let owned = OwnedSpace::new(
         (config.root.clone(), home.state().clone()),
@@ -285,6 +288,9 @@ impl Server {
         let who = match sign_in {
             Some(sign_in) => WhoSignsIn::People(Box::new(sign_in)),
             None => WhoSignsIn::Owner(Box::default()),
+        if local.space.replaces_another {
+            writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;
+        }
         };
         let sign_in = sign_in_routes(config, local, &service, &options, &self.user, who)?;
         // Clients take the first authorization server that they are told of.
