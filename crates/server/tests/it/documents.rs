@@ -458,6 +458,7 @@ fn problems() -> Vec<Problem> {
         Problem::QueryTooBroad,
         Problem::Busy,
         Problem::NotStored,
+        Problem::TakesNoWrites,
         Problem::MayBeStored,
         Problem::ShareUsedUp { share: "database readers" },
         Problem::Full,
@@ -504,6 +505,7 @@ fn problems() -> Vec<Problem> {
             | Problem::QueryTooBroad
             | Problem::Busy
             | Problem::NotStored
+            | Problem::TakesNoWrites
             | Problem::MayBeStored
             | Problem::ShareUsedUp { .. }
             | Problem::Full
