@@ -2,9 +2,9 @@
 //! it, and whether it is the one that was served before: the files, and their old versions beside
 //! them.
 //!
-//! The database of people has what the folder of each person's files is recognised by. A folder that
-//! came back from a backup is another one. Nobody but the operator can know that it is the same, so
-//! it is served to nobody before the operator has said so.
+//! The database of people has what the folder of each person's files is recognised by. A folder
+//! that came back from a backup is another one. Nobody but the operator can know that it is the
+//! same, so it is served to nobody before the operator has said so.
 //!
 //! Nothing follows a symbolic link. A copy leaves links and other special files out.
 
@@ -172,8 +172,8 @@ fn identity(folder: &Path) -> io::Result<Option<String>> {
     Ok(Some(folder_identity(&path.metadata()?, &path)))
 }
 
-/// Returns the file number of a folder by what it is recognised by, and when the folder was made, if
-/// the file system says.
+/// Returns the file number of a folder by what it is recognised by, and when the folder was made,
+/// if the file system says.
 pub fn number_and_birth(identity: &str) -> (&str, Option<Instant>) {
     let (number, born) = identity.split_once('-').unwrap_or((identity, ""));
     let microseconds = born.parse::<i128>().ok().map(|nanoseconds| nanoseconds / 1000);

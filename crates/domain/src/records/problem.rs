@@ -237,10 +237,12 @@ pub enum Problem {
          again: what was stored before is not stored twice"
     )]
     NotStored,
-    /// The database takes no writes: it is a standby, or its settings say so.
+    /// The database takes no writes: it is a standby, its settings say so, or its tables are a
+    /// newer version's.
     #[error(
-        "the database takes no writes now, since it is a standby or is set to read only; nothing \
-         was stored, and reads are answered. Send the request again once it takes writes"
+        "the database takes no writes now: it is a standby, is set to read only, or has the tables \
+         of a newer version; nothing was stored, and reads are answered. Send the request again \
+         once it takes writes"
     )]
     TakesNoWrites,
     /// The connection to the database broke while it kept a write, so nobody knows the outcome.

@@ -493,6 +493,31 @@ fn a_restored_folder_of_a_person_is_adopted_by_the_operator_alone() {
 }
 
 #[test]
+fn a_command_about_the_files_of_a_person_names_the_user_whose_they_are() {
+    let test = "a_command_about_the_files_of_a_person_names_the_user_whose_they_are";
+    let Some(hosted) = Hosted::start(test) else { return };
+    let ann = hosted.person("ann");
+    let token = hosted.stile(&["token", "--person", "ann", "--scope", "write:/"]);
+    let note = json!({ "path": "/a.md", "content": "one\n" });
+    assert_eq!(hosted.call(&token, "file.create", &note)["isError"], false);
+    let folder = hosted.people().join(&ann);
+    let given = std::process::Command::new("chown").args(["-R", "nobody"]).arg(&folder).status();
+    if !given.is_ok_and(|given| given.success()) {
+        println!("SKIPPED: only a superuser gives a folder to another user");
+        return;
+    }
+    let spaces = hosted.people();
+    for command in [&["undo", "--since", "1h", "--yes"][..], &["space", "adopt"], &["history"]] {
+        let of = ["--person", "ann", "--spaces", spaces.to_str().unwrap()];
+        let refused = hosted.run(&[command, &of].concat());
+        let told = said(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{command:?}: {told}");
+        assert!(told.contains("the user `nobody`") && told.contains("sudo -u"), "{told}");
+        assert!(!told.contains("another state folder"), "{told}");
+    }
+}
+
+#[test]
 fn a_folder_of_a_person_that_is_gone_is_not_replaced_by_an_empty_one() {
     let test = "a_folder_of_a_person_that_is_gone_is_not_replaced_by_an_empty_one";
     let Some(hosted) = Hosted::start(test) else { return };
@@ -625,6 +650,8 @@ fn the_list_names_people_by_issuer_and_subject_and_a_command_finds_them_by_both(
     assert_eq!(named, expected);
     let shown = hosted.stile(&["person", "list"]);
     assert!(shown.contains("ISSUER") && shown.contains("https://id.example"), "{shown}");
+    let unknown = hosted.run(&["person", "show", "ann", "--issuer", "https://other.example"]);
+    assert!(said(&unknown).contains("--issuer"), "{}", said(&unknown));
     // Nobody called yet, so no token names them, and the person is found all the same.
     let found: Value = serde_json::from_str(&hosted.stile(&["person", "show", &other])).unwrap();
     assert_eq!((&found["name"], &found["issuer"]), (&json!("ann"), &json!("https://id.example")));

@@ -67,8 +67,8 @@ pub(super) fn spaces(connection: &Connection) -> rusqlite::Result<Vec<(i64, Stri
     query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
-/// Gives the space `to` another folder, with what was recorded for the spaces `joined`, of which one
-/// may have that folder.
+/// Gives the space `to` another folder, with what was recorded for the spaces `joined`, of which
+/// one may have that folder.
 pub(super) fn adopt(
     connection: &mut Connection,
     (to, joined): (i64, &[i64]),

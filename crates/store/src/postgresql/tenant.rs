@@ -1,8 +1,8 @@
 //! The people who have rows of their own in a database.
 //!
 //! A person is the subject of an issuer of tokens. The table `tenants` finds people by a digest of
-//! both, and has both for the operator's list. A deployment for one person has the sole tenant, which
-//! belongs to no subject.
+//! both, and has both for the operator's list. A deployment for one person has the sole tenant,
+//! which belongs to no subject.
 
 use std::sync::Arc;
 

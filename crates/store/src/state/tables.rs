@@ -30,7 +30,7 @@ pub enum TableError {
     /// PostgreSQL takes no writes: it is a standby, or its settings say so.
     #[error(
         "the database takes no writes now (it is a standby, or `default_transaction_read_only` is \
-         on), and nothing was stored"
+         on); nothing was stored"
     )]
     TakesNoWrites,
     /// PostgreSQL did not say whether it kept a change.

@@ -46,7 +46,14 @@ fn space(settings: Settings<'_>) -> Command {
     Command::new("space")
         .about("Says which folder a space is.")
         .args(setting_arguments(settings, CommandGroup::Token).map(|arg| arg.global(true)))
-        .arg(setting_argument(&SPACES.declaration).global(true))
+        .arg(
+            one(
+                SPACES.declaration.key,
+                "DIR",
+                "With --person: the folder in which servers keep the spaces of people.",
+            )
+            .global(true),
+        )
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(
@@ -107,7 +114,12 @@ fn doctor(settings: Settings<'_>) -> Command {
             "With --public: certificates of authorities to trust besides the system's, in PEM.",
         ))
         .arg(json())
-        .arg(setting_argument(&SPACES.declaration))
+        .arg(one(
+            SPACES.declaration.key,
+            "DIR",
+            "The folder of people's spaces, to check that each person has the folder that was \
+             served.",
+        ))
         .args(setting_arguments(settings, CommandGroup::Connect))
         .after_help(
             "\

@@ -192,8 +192,8 @@ fn serves_files(config: &Config) -> bool {
     [ToolGroup::Files, ToolGroup::Find, ToolGroup::Notes].iter().any(|it| config.tools.show(*it))
 }
 
-/// Returns a sentence about the people whose folder is another one than the one that was served, and
-/// one about those whose folder is not there any more.
+/// Returns a sentence about the people whose folder is another one than the one that was served,
+/// and one about those whose folder is not there any more.
 pub(crate) fn other_folders(database: &Database, spaces: &Path) -> Result<Vec<String>, Failure> {
     let found = unsettled(database, &|id| files_in(&spaces.join(id)).notes)?;
     let sentence = |standing, what: &str| {
@@ -226,8 +226,8 @@ const NAMED_PEOPLE: usize = 5;
 
 fn missing(id: &str) -> String {
     format!(
-        "the folder of {id} was served and is not there: put it back from a backup, and say that it \
-         is the same with `stile space adopt --person {id} --spaces DIR`"
+        "the folder of {id} was served and is not there: put it back from a backup, and say that \
+         it is the same with `stile space adopt --person {id} --spaces DIR`"
     )
 }
 

@@ -1,5 +1,6 @@
 //! Where a command finds the files of the person whom it is about, and their old versions.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use stile_store::person_folder::{FolderStanding, PersonFiles};
@@ -65,21 +66,13 @@ impl PersonFolder {
             "--spaces",
             "the folder in which servers keep the spaces of people",
         )?;
-        let files = files_in(&spaces.join(tenant.id()));
+        let folder = spaces.join(tenant.id());
+        let files = files_in(&folder);
+        [&folder, &files.notes, &files.state].into_iter().try_for_each(|it| refuse_foreign(it))?;
         if !files.notes.is_dir() {
             return Err(Failure::Usage(
                 "this person has no files in the folder that --spaces names".to_owned(),
             ));
-        }
-        // What another user writes there, the servers could not change any more.
-        for folder in [&files.notes, &files.state].into_iter().filter(|folder| folder.exists()) {
-            if let Some(owner) = other_owner(folder)? {
-                return Err(Failure::Usage(format!(
-                    "the folder of this person belongs to the user `{owner}`, whom the servers run \
-                     as: run this command as that user, for example with `sudo -u {owner}`, and \
-                     with a --state of that user; nothing was changed"
-                )));
-            }
         }
         Ok(Some(Self { files, tenant, database: database.clone() }))
     }
@@ -93,6 +86,21 @@ impl PersonFolder {
     pub(crate) fn state(&self) -> PathBuf {
         self.files.state.clone()
     }
+}
+
+/// Refuses a folder of another user: what this one writes there, the servers could not change any
+/// more.
+fn refuse_foreign(folder: &Path) -> Result<(), Failure> {
+    let user = match other_owner(folder) {
+        Ok(None) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Ok(Some(owner)) => format!("belongs to the user `{owner}`, whom the servers run as"),
+        Err(error) => format!("cannot be read by you ({error}), but by the user of the servers"),
+    };
+    Err(Failure::Usage(format!(
+        "the folder of this person {user}: run this command as that user (`sudo -u`), with a \
+         --state of that user; nothing was changed"
+    )))
 }
 
 /// Returns the settings with the root of the person whom they name.
