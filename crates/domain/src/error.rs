@@ -232,6 +232,13 @@ pub enum Refusal {
          Nothing was read or written. Ask the user to put it back, or to restart the server."
     )]
     RootMoved,
+    /// The folder at the place of the space is another one, which its operator has not adopted.
+    #[error(
+        "the folder of this space is another one than before, as after a restore from a backup. \
+         Nothing was read or written. Ask the user: whoever runs the server says that it is the \
+         same with `stile space adopt`."
+    )]
+    RootReplaced,
     /// The caller cancelled the call or hung up before anything was changed.
     #[error("the call was cancelled. Nothing was written.")]
     Cancelled,
@@ -602,7 +609,7 @@ impl Refusal {
             Self::NotPermitted { .. } => ("not_permitted", Remedy::User),
             Self::ReadOnly { .. } | Self::NotAppendable { .. } => ("not_permitted", Remedy::User),
             Self::FolderNotEmpty { .. } => ("folder_not_empty", Remedy::Agent),
-            Self::RootMoved => ("root_moved", Remedy::User),
+            Self::RootMoved | Self::RootReplaced => ("root_moved", Remedy::User),
             Self::Cancelled => ("cancelled", Remedy::Agent),
             Self::Busy { .. } => ("busy", Remedy::Time),
             Self::NotText { .. }

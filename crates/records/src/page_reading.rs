@@ -12,11 +12,27 @@ use stile_domain::records::relevance::naming_rank;
 use stile_store::records::{LongValueRef, RecordHit, RecordRow, RecordSource};
 
 use crate::context::ReadContext;
+use crate::field_page::PreviewLimits;
 use crate::record_json::RecordOptions;
 use crate::value_preview::may_be_encoded;
 
 /// A longer value that is written whole is read when it is written.
 const MOST_WHOLE: u64 = 4 * PIECE_CHARS;
+
+/// No entry in `previews` is shorter, in bytes.
+const LEAST_PREVIEW: u64 = 64;
+/// The records of a page that are read at once, with their texts.
+const AT_ONCE: usize = 25;
+/// The most records that are read at once where little of each is shown.
+const MOST_AT_ONCE: usize = 100;
+/// How much of so many records is read at once, in bytes of JSON.
+const BYTES_AT_ONCE: usize = 32 << 10;
+
+/// Returns how many records of a page are read at once.
+pub(crate) fn records_at_once(limits: &PreviewLimits) -> usize {
+    let bytes = limits.record_bytes().unwrap_or(usize::MAX).max(1);
+    (BYTES_AT_ONCE / bytes).clamp(AT_ONCE, MOST_AT_ONCE)
+}
 
 /// A record of a page, with its sources and how much of it is written.
 pub(crate) type PageRecord<'r> = (&'r [RecordSource], &'r RecordRow, RecordOptions<'r>);
@@ -32,12 +48,25 @@ pub(crate) fn read_page(
     let mut ends = Vec::new();
     for (sources, row, options) in records {
         let loaded = view.load_fields(sources, row)?;
-        let mut left = options.limits.record_bytes().map_or(u64::MAX, |bytes| bytes as u64);
+        let most = options.limits.record_bytes().map_or(u64::MAX, |bytes| bytes as u64);
+        // The least that is written of the values so far.
+        let mut written = 0;
         for entry in loaded.body().entries() {
             let entry = entry.map_err(|_| Problem::Corrupt)?;
             let is_selected = options.fields.is_none_or(|fields| fields.contains(entry.name));
             let Some(long) = loaded.long_value(&entry).filter(|_| is_selected) else { continue };
+            // A record that is cut at a size shows no further value. The first that does not fit is
+            // read, since its length decides that.
+            if written > most {
+                break;
+            }
             let size = long.value.chars;
+            let shown = options.limits.value_chars.map_or(size, |chars| chars.min(size));
+            written += match (entry.binary, shown < size) {
+                (true, _) => LEAST_PREVIEW,
+                (false, true) => shown + LEAST_PREVIEW,
+                (false, false) => shown,
+            };
             let part = match options.limits.value_chars {
                 // The padding at the end says how many bytes there are.
                 Some(_) if entry.binary => size.saturating_sub(2)..size,
@@ -48,13 +77,7 @@ pub(crate) fn read_page(
                 None if size <= MOST_WHOLE => 0..size,
                 None => continue,
             };
-            let length = part.end - part.start;
             parts.push((long, part));
-            // A record that is cut at a size shows no further values.
-            left = left.saturating_sub(length);
-            if left == 0 {
-                break;
-            }
         }
     }
     view.read_ahead_texts(parts)?;

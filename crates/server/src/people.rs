@@ -33,6 +33,8 @@ pub struct Person {
     pub service: Service,
     /// The person's space, for the person's own pages.
     pub owned: Option<OwnedSpace>,
+    /// Whether the service stays open for the next request.
+    pub stays_open: bool,
 }
 
 struct Known {
@@ -64,6 +66,9 @@ impl People {
             return Ok(Arc::clone(&known.person));
         }
         let person = Arc::new(tokio::task::block_in_place(|| (self.open)(subject))?);
+        if !person.stays_open {
+            return Ok(person);
+        }
         let mut known = self.lock();
         // Another request may have been faster.
         let entry = known.entry(subject.to_owned()).or_insert(Known { person, used: now });
@@ -108,7 +113,11 @@ mod tests {
             opened.fetch_add(1, Ordering::Relaxed);
             match subject {
                 "nobody" => Err(Unavailable),
-                _ => Ok(Person { service: Service::default(), owned: None }),
+                _ => Ok(Person {
+                    service: Service::default(),
+                    owned: None,
+                    stays_open: subject != "brief",
+                }),
             }
         }))
     }
@@ -126,6 +135,16 @@ mod tests {
         assert_eq!(opened.load(Ordering::Relaxed), 2 * MOST_OPEN + 1);
         people.of("0").unwrap();
         assert_eq!(opened.load(Ordering::Relaxed), 2 * MOST_OPEN + 2, "it was closed meanwhile");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_service_that_does_not_stay_open_is_opened_for_each_request() {
+        let opened = Arc::default();
+        let people = people(&opened);
+        for _ in 0..2 {
+            people.of("brief").unwrap();
+        }
+        assert_eq!(opened.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test(flavor = "multi_thread")]

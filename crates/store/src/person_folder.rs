@@ -1,11 +1,184 @@
 //! The folder of a person with a space of their own, as the operator measures, copies and removes
-//! it: the files, and their old versions beside them.
+//! it, and whether it is the one that was served before: the files, and their old versions beside
+//! them.
+//!
+//! The database of people has what the folder of each person's files is recognised by. A folder
+//! that came back from a backup is another one. Nobody but the operator can know that it is the
+//! same, so it is served to nobody before the operator has said so.
 //!
 //! Nothing follows a symbolic link. A copy leaves links and other special files out.
 
 use std::fs::{self, DirEntry};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use stile_domain::records::instant::Instant;
+
+use crate::history::{History, HistoryError};
+use crate::postgresql::{Database, DatabaseError, Tenant};
+use crate::state::{StateDir, folder_identity};
+
+/// Whether the folder with a person's files is the one that was served before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FolderStanding {
+    /// None was served before.
+    New,
+    /// It is the one that was served before.
+    Same,
+    /// It is another folder, as after a restore, until the operator adopts it.
+    Another,
+    /// There is no folder where one was served before.
+    Missing,
+}
+
+/// Why it is not known whether a folder is the one that was served before.
+#[derive(Debug, thiserror::Error)]
+pub enum StandingError {
+    /// The database of people failed.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// The history in the person's folder failed.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The file system refused an operation.
+    #[error("the folder of the person cannot be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// The folder with a person's files, and that of their history.
+#[derive(Clone, Debug)]
+pub struct PersonFiles {
+    /// The folder with the files.
+    pub notes: PathBuf,
+    /// The folder with the history of the files.
+    pub state: PathBuf,
+}
+
+impl PersonFiles {
+    /// Returns whether the files are in the folder that was served before. Changes nothing.
+    ///
+    /// # Errors
+    /// [`StandingError`].
+    pub fn standing(
+        &self,
+        database: &Database,
+        tenant: &Tenant,
+    ) -> Result<FolderStanding, StandingError> {
+        let known = database.folder_of(tenant).map_err(DatabaseError::from)?;
+        let found = compare(&self.notes, known.as_deref())?;
+        if found != FolderStanding::New {
+            return Ok(found);
+        }
+        // The history knows a folder that came with its history into another database.
+        let of_history = History::folders(&self.state)?;
+        let here = identity(&self.notes)?;
+        let is_known = here.is_none_or(|here| of_history.contains(&here));
+        Ok(match of_history.is_empty() || is_known {
+            true => FolderStanding::New,
+            false => FolderStanding::Another,
+        })
+    }
+
+    /// Records that the files are in the folder that is there now. A database that takes no writes
+    /// records nothing, and the next start does.
+    ///
+    /// # Errors
+    /// [`StandingError`].
+    pub fn record(&self, database: &Database, tenant: &Tenant) -> Result<(), StandingError> {
+        let Some(here) = identity(&self.notes)? else { return Ok(()) };
+        match database.set_folder(tenant, &here) {
+            Err(error) if !error.is_read_only() => Err(DatabaseError::from(error).into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the folder that is there now the one of the person's files, with all that the history
+    /// beside it has.
+    ///
+    /// # Errors
+    /// [`HistoryError::InUse`] while a server holds the history; [`StandingError`].
+    pub fn adopt(&self, database: &Database, tenant: &Tenant) -> Result<(), StandingError> {
+        let state = StateDir::open(&self.state).map_err(io::Error::other)?;
+        // The history comes first: after an interruption the command can be run again.
+        History::adopt_all(&state, &self.notes)?;
+        let here =
+            identity(&self.notes)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        Ok(database.set_folder(tenant, &here).map_err(DatabaseError::from)?)
+    }
+
+    /// Returns the folder that was served, the one that is there, and those of the history.
+    ///
+    /// # Errors
+    /// [`StandingError`].
+    pub fn compared(
+        &self,
+        database: &Database,
+        tenant: &Tenant,
+    ) -> Result<ComparedFolders, StandingError> {
+        Ok(ComparedFolders {
+            served: database.folder_of(tenant).map_err(DatabaseError::from)?,
+            here: identity(&self.notes)?,
+            of_history: History::folders(&self.state)?,
+        })
+    }
+}
+
+/// What folders of one person are recognised by.
+#[derive(Clone, Debug)]
+pub struct ComparedFolders {
+    /// The one that was served before.
+    pub served: Option<String>,
+    /// The one that is there now.
+    pub here: Option<String>,
+    /// Those whose changes the history has.
+    pub of_history: Vec<String>,
+}
+
+/// Returns the identifiers of the people whose files are not in the folder that was served before,
+/// each with what is there. `notes` returns where the files of an identifier are.
+///
+/// # Errors
+/// [`StandingError`].
+pub fn unsettled(
+    database: &Database,
+    notes: &dyn Fn(&str) -> PathBuf,
+) -> Result<Vec<(String, FolderStanding)>, StandingError> {
+    let mut found = Vec::new();
+    for (id, folder) in database.folders().map_err(DatabaseError::from)? {
+        let standing = compare(&notes(&id), Some(&folder))?;
+        if standing != FolderStanding::Same {
+            found.push((id, standing));
+        }
+    }
+    Ok(found)
+}
+
+fn compare(notes: &Path, known: Option<&str>) -> io::Result<FolderStanding> {
+    let here = identity(notes)?;
+    Ok(match (known, here) {
+        (None, _) => FolderStanding::New,
+        (Some(_), None) => FolderStanding::Missing,
+        (Some(known), Some(here)) if known == here => FolderStanding::Same,
+        (Some(_), Some(_)) => FolderStanding::Another,
+    })
+}
+
+/// Returns what a folder is recognised by; `None` if it is not there.
+fn identity(folder: &Path) -> io::Result<Option<String>> {
+    let path = match folder.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        path => path?,
+    };
+    Ok(Some(folder_identity(&path.metadata()?, &path)))
+}
+
+/// Returns the file number of a folder by what it is recognised by, and when the folder was made,
+/// if the file system says.
+pub fn number_and_birth(identity: &str) -> (&str, Option<Instant>) {
+    let (number, born) = identity.split_once('-').unwrap_or((identity, ""));
+    let microseconds = born.parse::<i128>().ok().map(|nanoseconds| nanoseconds / 1000);
+    (number, microseconds.and_then(|born| i64::try_from(born).ok()).map(Instant))
+}
 
 /// What a folder holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

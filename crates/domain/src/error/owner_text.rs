@@ -80,6 +80,7 @@ mod tests {
             Refusal::ReadOnly { path: path(), is_folder: true },
             Refusal::Busy { path: path(), is_locked_by_other: true },
             Refusal::RootMoved,
+            Refusal::RootReplaced,
             Refusal::Cancelled,
             Refusal::NoSpace { path: path() },
             Refusal::JournalFull,

@@ -237,6 +237,14 @@ pub enum Problem {
          again: what was stored before is not stored twice"
     )]
     NotStored,
+    /// The database takes no writes: it is a standby, its settings say so, or its tables are a
+    /// newer version's.
+    #[error(
+        "the database takes no writes now: it is a standby, is set to read only, or has the tables \
+         of a newer version; nothing was stored, and reads are answered. Send the request again \
+         once it takes writes"
+    )]
+    TakesNoWrites,
     /// The connection to the database broke while it kept a write, so nobody knows the outcome.
     #[error(
         "the store did not say whether it kept this write. Look whether it is there, or send the \
@@ -424,7 +432,7 @@ impl Problem {
             Self::NumberTooLong => ("number_too_long", 422),
             Self::SearchTooBroad { .. } => ("search_too_broad", 422),
             Self::QueryTooBroad => ("query_too_broad", 422),
-            Self::Busy | Self::NotStored => ("busy", 503),
+            Self::Busy | Self::NotStored | Self::TakesNoWrites => ("busy", 503),
             Self::MayBeStored => ("outcome_unknown", 503),
             Self::ShareUsedUp { .. } => ("share_used_up", 429),
             Self::Full => ("storage_full", 507),

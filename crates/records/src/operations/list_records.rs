@@ -20,16 +20,13 @@ use crate::list_response::{
 };
 use crate::named_parts::NamedParts;
 use crate::operation_declaration::{AnsweredRequest, OperationDeclaration, ResponseDeclaration};
+use crate::page_reading::records_at_once;
 use crate::passed_over;
 use crate::recurrences::Recurrences;
 use crate::related::{RecordSelection, RelatedRecords};
 use crate::request_target::RequestAddress;
 use crate::response_meta::{add_warnings, response_meta};
 use crate::response_sink::ResponseSink;
-
-/// The records whose bodies and long texts are read at once: a page has more, and its texts may be
-/// more than are read ahead.
-const READ_AT_ONCE: usize = 25;
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     about: "Records, ordered by the stream's cursor field, then connection, then key.",
@@ -135,15 +132,17 @@ impl AnsweredRequest for ListRecords {
         let read_ahead = |rows: &[RecordRow], related: &RelatedRecords| {
             selection.read_page(context, sources, (rows, related), limits)
         };
-        let (first, _) = page.rows.split_at(page.rows.len().min(READ_AT_ONCE));
+        // A page has more records, and its texts may be more than are read ahead.
+        let at_once = records_at_once(limits);
+        let (first, _) = page.rows.split_at(page.rows.len().min(at_once));
         read_ahead(first, &related)?;
         write_list_start(address, next_cursor.as_deref(), out);
         out.write("\"data\":[");
         for (index, row) in page.rows.iter().enumerate() {
             if index > 0 {
                 out.write(",");
-                if index.is_multiple_of(READ_AT_ONCE) {
-                    let next = page.rows.iter().skip(index).take(READ_AT_ONCE).cloned();
+                if index.is_multiple_of(at_once) {
+                    let next = page.rows.iter().skip(index).take(at_once).cloned();
                     read_ahead(&next.collect::<Vec<_>>(), &related)?;
                 }
             }

@@ -169,7 +169,7 @@ fn a_page_of_a_list_on_postgresql_takes_three_statements() {
         let all = store.database.logged_statements() - before;
         (all - 2, store.database.last_statements(all))
     };
-    let lists: [List<'_>; 8] = [
+    let lists: [List<'_>; 9] = [
         (Operation::ListStreams, "", &[], 2),
         (Operation::ListRecords, "s", &[("limit", "1")], MOST_OF_LIST),
         (Operation::ListRecords, "s", &[("limit", "25")], MOST_OF_LIST),
@@ -194,6 +194,14 @@ fn a_page_of_a_list_on_postgresql_takes_three_statements() {
             "s",
             &[("limit", "100"), ("preview_chars", "100"), ("preview_bytes", "4000")],
             MOST_OF_LIST + 1 + 6,
+        ),
+        // The first value that does not fit is read, too. The records are so small that all are
+        // read at once.
+        (
+            Operation::ListRecords,
+            "s",
+            &[("limit", "100"), ("preview_chars", "20"), ("preview_bytes", "256")],
+            MOST_OF_LIST + 1,
         ),
     ];
     for (operation, stream, pairs, most) in lists {

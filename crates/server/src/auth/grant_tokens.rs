@@ -9,7 +9,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::scope::Scopes;
 use stile_records::token_issuer::{GrantToken, GrantTokenOrder, TokenIssuer, VerifiedToken};
-use stile_store::state::{StateError, TokenKey, TokenRecord, TokenStore};
+use stile_store::state::{StateError, TableError, TokenKey, TokenRecord, TokenStore};
 
 use super::local_tokens::LocalVerifier;
 use super::mint::{MintError, MintRequest, Minter};
@@ -105,8 +105,17 @@ fn mint_problem(error: MintError) -> Problem {
     }
 }
 
-/// Logs that the list of tokens failed, and returns the error that names the incident.
+/// Returns the problem of a list of tokens that failed. One that does not pass is logged, and the
+/// problem names the incident.
 fn list_problem(error: StateError) -> Problem {
+    match &error {
+        StateError::Database { error: TableError::Busy, .. } => return Problem::NotStored,
+        StateError::Database { error: TableError::TakesNoWrites, .. } => {
+            return Problem::TakesNoWrites;
+        }
+        StateError::Database { error: TableError::Unknown, .. } => return Problem::MayBeStored,
+        _ => {}
+    }
     match stile_store::incident("tokens", &std::io::Error::other(error)) {
         Refusal::Internal { incident } => Problem::Internal { incident },
         _ => Problem::Busy,

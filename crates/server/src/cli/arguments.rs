@@ -603,9 +603,9 @@ mod tests {
             "serve", "stdio", "gateway", "mcp", "connect", "disconnect", "owner password",
             "owner passkeys", "owner sessions", "owner sign-out", "owner remove-passkey", "doctor",
             "service install", "service uninstall", "service status", "service logs", "update",
-            "space adopt", "cache clear", "completions", "man", "person list", "person show",
-            "person add", "person export", "person remove", "database prepare",
-            "database restored", "backup", "restore-backup",
+            "cache clear", "completions", "man", "person list", "person show", "person add",
+            "person export", "person remove", "database prepare", "database restored", "backup",
+            "restore-backup",
         ];
         // These have the flag in another meaning, as the identifier, or as a setting to show.
         const OTHERWISE: &[&str] = &["migrate-store", "config"];

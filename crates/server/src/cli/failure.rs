@@ -9,6 +9,7 @@ use stile_domain::unseen::shown_lines;
 use stile_import::sync::SyncError;
 use stile_records::administration::DeclareError;
 use stile_store::history::HistoryError;
+use stile_store::person_folder::StandingError;
 use stile_store::postgresql::DatabaseError;
 use stile_store::records::RecordsError;
 use stile_store::state::StateError;
@@ -75,6 +76,7 @@ failures! {
     DatabaseError: {}
     HistoryError: {}
     RecordsError: {}
+    StandingError: {}
     UnknownInput: { UnknownInput::Format { .. } }
 }
 

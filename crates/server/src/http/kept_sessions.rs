@@ -1,4 +1,5 @@
-//! The sessions that outlive the process, in the state.
+//! The sessions that outlive the process, in the state. One that a shared database does not take is
+//! carried by its identifier, so that the other servers know it.
 //!
 //! A request that names a session looks it up here, as it looks up its token. The use of a session
 //! is written once a minute at most, together with that of others, so a request waits for no disk.
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use stile_domain::permit::Principal;
 use stile_store::state::{ClientSession, OpenedSession, StateError, TokenStanding, TokenStore};
 
+use super::carried_sessions::CarriedSessions;
 use super::rate_limit::RateLimit;
 use crate::clock::{unix_seconds, wall_clock};
 
@@ -40,8 +42,9 @@ pub struct NewSession {
 pub(super) enum Kept {
     /// The session is in the state. Sessions of the subject that made room have ended.
     Kept { dropped: Vec<String> },
-    /// The session ends with the process.
-    InMemoryOnly(BriefSession),
+    /// The session ends with the process, unless its client gets another identifier, which carries
+    /// it.
+    InMemoryOnly(BriefSession, Option<String>),
 }
 
 /// What a session that is in memory only ends with.
@@ -67,16 +70,35 @@ pub(super) enum Standing {
 /// The sessions in the state.
 pub struct KeptSessions {
     tokens: Arc<TokenStore>,
+    /// The sessions that are in their identifiers; `None` without other servers.
+    carried: Option<CarriedSessions>,
     rate: RateLimit,
     /// When sessions were last used, in UTC seconds, since the last write.
     collected: Mutex<HashMap<String, i64>>,
 }
 
 impl KeptSessions {
-    /// Keeps sessions in `tokens`.
-    pub fn new(tokens: Arc<TokenStore>) -> Arc<Self> {
+    /// Keeps sessions in `tokens`. Those that the database does not take are carried by their
+    /// identifiers, if there is a key for these.
+    pub fn new(tokens: Arc<TokenStore>, carried: Option<CarriedSessions>) -> Arc<Self> {
         let rate = RateLimit::new(KEPT_RATE.0, KEPT_RATE.1);
-        Arc::new(Self { tokens, rate, collected: Mutex::default() })
+        Arc::new(Self { tokens, carried, rate, collected: Mutex::default() })
+    }
+
+    /// Returns the identifier within one that carries its session; `None` for any other.
+    pub(super) fn read_carried(&self, sent: &str) -> Option<String> {
+        self.carried.as_ref()?.read(sent)
+    }
+
+    /// Returns a carried session, unless what it was opened with has ended.
+    fn carried(&self, id: &str, now: i64) -> Result<Option<ClientSession>, StateError> {
+        let Some(carried) = self.carried.as_ref().and_then(|it| it.known(id, now)) else {
+            return Ok(None);
+        };
+        let has_ended = carried.is_issued_here
+            && self.tokens.standing_of_origin(&carried.session.origin, now)?
+                == TokenStanding::Refused;
+        Ok(Some(carried.session).filter(|_| !has_ended))
     }
 
     /// Keeps a session of `owner`, ends `ended`, and drops those of the subject that exceed `most`.
@@ -92,18 +114,36 @@ impl KeptSessions {
         let kept = Arc::clone(self);
         let written = tokio::task::spawn_blocking(move || {
             if is_kept {
-                match kept.write_new(&new, owner, &ended, most) {
+                match kept.write_new(&new, owner.clone(), &ended, most) {
                     Ok(dropped) => return Kept::Kept { dropped },
                     Err(error) => {
                         error.log("a session is not kept");
                     }
                 }
             }
-            Kept::InMemoryOnly(kept.brief(&new.principal))
+            let brief = kept.brief(&new.principal);
+            let carried = kept.carry(&new, owner, brief.allowed.is_some());
+            Kept::InMemoryOnly(brief, carried)
         });
         // If the work panicked, nobody knows what the session was opened with: it has ended.
         let never = BriefSession { origin: String::new(), allowed: Some(TokenStanding::Refused) };
-        written.await.unwrap_or(Kept::InMemoryOnly(never))
+        written.await.unwrap_or(Kept::InMemoryOnly(never, None))
+    }
+
+    /// Returns the identifier that carries a new session.
+    fn carry(&self, new: &NewSession, owner: String, is_issued_here: bool) -> Option<String> {
+        let carried = self.carried.as_ref()?;
+        let session = self.session(new, owner).ok()?;
+        carried.carry(&new.id, &session, is_issued_here, unix_seconds(wall_clock()))
+    }
+
+    fn session(&self, new: &NewSession, owner: String) -> Result<ClientSession, StateError> {
+        Ok(ClientSession {
+            origin: self.origin(&new.principal)?,
+            owner,
+            revision: new.revision.clone(),
+            client: new.client.chars().take(MAX_NAME_CHARS).collect(),
+        })
     }
 
     /// Returns what a session of a caller ends with that is in memory only.
@@ -140,12 +180,7 @@ impl KeptSessions {
         most: usize,
     ) -> Result<Vec<String>, StateError> {
         let now = unix_seconds(wall_clock());
-        let session = ClientSession {
-            origin: self.origin(&new.principal)?,
-            owner,
-            revision: new.revision.clone(),
-            client: new.client.chars().take(MAX_NAME_CHARS).collect(),
-        };
+        let session = self.session(new, owner)?;
         let uses: Vec<_> = std::mem::take(&mut *self.lock()).into_iter().collect();
         let opened = OpenedSession {
             id: &new.id,
@@ -178,7 +213,7 @@ impl KeptSessions {
         let now = unix_seconds(wall_clock());
         let found = self.tokens.client_session(id, now)?;
         let Some((session, used)) = found.filter(|(session, _)| session.owner == owner) else {
-            return Ok(None);
+            return Ok(self.carried(id, now)?.filter(|session| session.owner == owner));
         };
         if now.saturating_sub(used) >= COLLECTED.as_secs() as i64 {
             self.note(id, now);
@@ -188,7 +223,9 @@ impl KeptSessions {
 
     /// Returns whether a session has not ended, as far as the state can say.
     pub(super) fn has(&self, id: &str) -> bool {
-        !matches!(self.tokens.client_session(id, unix_seconds(wall_clock())), Ok(None))
+        let now = unix_seconds(wall_clock());
+        !matches!(self.tokens.client_session(id, now), Ok(None))
+            || !matches!(self.carried(id, now), Ok(None))
     }
 
     /// Takes a session up again that ended because its rights were narrowed. Returns whether there
@@ -200,6 +237,7 @@ impl KeptSessions {
     /// Ends a session, durably.
     pub(super) async fn end(self: &Arc<Self>, id: &str) {
         self.lock().remove(id);
+        self.carried.iter().for_each(|carried| carried.end(id));
         let (kept, id) = (Arc::clone(self), id.to_owned());
         let ended = tokio::task::spawn_blocking(move || kept.tokens.end_client_session(&id)).await;
         if let Ok(Err(error)) = ended {
@@ -214,8 +252,11 @@ impl KeptSessions {
     ) -> Result<Option<ClientSession>, StateError> {
         let (kept, id) = (Arc::clone(self), id.to_owned());
         let now = unix_seconds(wall_clock());
-        let found = tokio::task::spawn_blocking(move || kept.tokens.client_session(&id, now)).await;
-        Ok(found.unwrap_or(Ok(None))?.map(|(session, _)| session))
+        let find = move || match kept.tokens.client_session(&id, now)? {
+            Some((session, _)) => Ok(Some(session)),
+            None => kept.carried(&id, now),
+        };
+        tokio::task::spawn_blocking(find).await.unwrap_or(Ok(None))
     }
 
     fn note(self: &Arc<Self>, id: &str, now: i64) {

@@ -96,7 +96,7 @@ impl McpEndpoint {
     ) -> Self {
         let sessions = Sessions::new(options.sessions_per_subject, options.session_idle)
             .kept_by(options.kept_sessions.clone());
-        let everybody = Arc::new(Person { service, owned: None });
+        let everybody = Arc::new(Person { service, owned: None, stays_open: true });
         Self { everybody, admission, streamable, subscriptions, sessions, options }
     }
 
@@ -132,6 +132,7 @@ impl McpEndpoint {
         // Only the gateway keeps the token, to send it to its server. The code that follows knows
         // the caller and cannot log the token.
         parts.headers.remove(AUTHORIZATION);
+        self.read_carried_session(&mut parts.headers);
         let cancellation = caller.cancellation.clone();
         // Dropped if the client hangs up.
         let cancels = cancellation.on_drop();
@@ -301,7 +302,11 @@ impl McpEndpoint {
                 response
             }
             _ => {
-                self.record_opened_session(&message, response.headers(), &requester).await;
+                let sent =
+                    self.record_opened_session(&message, response.headers(), &requester).await;
+                if let Some(sent) = sent.and_then(|sent| HeaderValue::try_from(sent).ok()) {
+                    response.headers_mut().insert(SESSION_ID, sent);
+                }
                 response
             }
         };
@@ -524,12 +529,13 @@ impl McpEndpoint {
     }
 
     /// Records a session that the SDK has opened, and closes the sessions that exceed the limits.
+    /// Returns the identifier that the client is to send, if it is another one.
     async fn record_opened_session(
         &self,
         message: &Envelope,
         response_headers: &HeaderMap,
         requester: &Requester,
-    ) {
+    ) -> Option<String> {
         let opened = response_headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
         if let Some(id) = opened
             && let Some((revision, client)) = handshake::agreed(message)
@@ -542,10 +548,22 @@ impl McpEndpoint {
             };
             self.subscriptions.session_opened(id);
             let owner = requester.owner.clone();
-            for closed in self.sessions.open(new, owner, Instant::now()).await {
+            let (closed, sent) = self.sessions.open(new, owner, Instant::now()).await;
+            for closed in closed {
                 self.streamable.close(&closed).await;
                 self.subscriptions.session_ended(&closed);
             }
+            return sent;
+        }
+        None
+    }
+
+    /// Puts the identifier of a session in place of one that carries it.
+    fn read_carried_session(&self, headers: &mut HeaderMap) {
+        let Ok(Some(sent)) = headers::single(headers, &SESSION_ID) else { return };
+        let read = sent.to_str().ok().and_then(|sent| self.sessions.read_carried(sent));
+        if let Some(read) = read.and_then(|read| HeaderValue::try_from(read).ok()) {
+            headers.insert(SESSION_ID, read);
         }
     }
 }

@@ -14,6 +14,7 @@
 mod accept;
 mod accept_pace;
 pub mod admission;
+pub mod carried_sessions;
 pub mod challenge;
 pub mod connection;
 pub mod cross_origin;

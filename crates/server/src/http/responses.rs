@@ -79,7 +79,7 @@ pub fn share_used_up(used_up: ShareUsedUp) -> Box<Response<Body>> {
 
 /// The message while the service of a person cannot be opened.
 pub const PERSON_UNAVAILABLE: &str = "the server cannot open your space now, because its storage \
-    fails; nothing was done. Send the request again after the seconds in `Retry-After`";
+    fails or takes no writes; nothing was done. Send the request again after the seconds in `Retry-After`";
 
 /// Returns 503 with `Retry-After` while the service of a person cannot be opened.
 pub fn person_unavailable() -> Response<Body> {

@@ -101,7 +101,15 @@ impl Sessions {
     /// Records a session that was opened just now. Returns the sessions that must be closed: those
     /// that have been idle too long, and, if the owner's subject has too many, the one of them that
     /// was used least recently.
-    pub async fn open(&self, new: NewSession, owner: SessionOwner, now: Instant) -> Vec<String> {
+    ///
+    /// Also returns the identifier that the client is to send, if it is another one.
+    pub async fn open(
+        &self,
+        new: NewSession,
+        owner: SessionOwner,
+        now: Instant,
+    ) -> (Vec<String>, Option<String>) {
+        let mut sent = None;
         let text = owner.to_text();
         let (mut closed, surplus) = self.open_here(&new.id, owner, now);
         if let Some(session) = self.lock().get_mut(&new.id) {
@@ -114,14 +122,20 @@ impl Sessions {
                     let mut table = self.lock();
                     closed.extend(dropped.into_iter().filter(|id| table.remove(id).is_some()));
                 }
-                Kept::InMemoryOnly(brief) => {
+                Kept::InMemoryOnly(brief, carried) => {
+                    sent = carried;
                     if let Some(session) = self.lock().get_mut(&id) {
                         session.brief = Some(brief);
                     }
                 }
             }
         }
-        closed
+        (closed, sent)
+    }
+
+    /// Returns the identifier of a session within one that carries it; `None` for any other.
+    pub fn read_carried(&self, sent: &str) -> Option<String> {
+        self.kept.as_ref()?.read_carried(sent)
     }
 
     /// Returns the name that the client of a session gave itself, if it is known.

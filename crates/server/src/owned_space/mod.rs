@@ -19,7 +19,7 @@ use stile_tools::space::SpaceTools;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::owner_at_the_page;
-use crate::checkup::Finding;
+use crate::checkup::{self, Finding};
 use crate::owner_backup::PageBackup;
 use crate::owner_files::OwnerFiles;
 
@@ -43,7 +43,14 @@ pub struct OwnedSpace {
     chain: Arc<ChainCheck>,
     /// Places for pages that follow the journal.
     live_places: Arc<Semaphore>,
+    /// Whether another folder is at the place of the space, which the operator has not adopted.
+    is_another: bool,
 }
+
+/// What a page says while another folder is at the place of a person's files.
+const ANOTHER_FOLDER: &str = "Another folder is at the place of your files, perhaps one from a \
+    backup. No file in it is read or changed before the operator of this server says that it is the \
+    same.";
 
 /// The most pages that follow the journal at once.
 const LIVE_PLACES: usize = 8;
@@ -60,7 +67,43 @@ impl OwnedSpace {
         let live_places = Arc::new(Semaphore::new(LIVE_PLACES));
         let chain = Arc::new(ChainCheck::new(state.clone()));
         let backup = Arc::default();
-        Self { root, state, journal, backup, tools, history, digest, chain, live_places }
+        let is_another = false;
+        Self {
+            root,
+            state,
+            journal,
+            backup,
+            tools,
+            history,
+            digest,
+            chain,
+            live_places,
+            is_another,
+        }
+    }
+
+    /// Says that another folder is at the place of the space, which the operator has not adopted.
+    #[must_use]
+    pub fn with_another_folder(self) -> Self {
+        Self { is_another: true, ..self }
+    }
+
+    /// Checks the folder of the files, which the finding names as `shown`.
+    pub fn check_files(&self, shown: &str) -> Finding {
+        match self.is_another {
+            true => Finding::bad(
+                "files",
+                ANOTHER_FOLDER.trim_end_matches('.'),
+                "ask the operator to run `stile space adopt --person` for you",
+            ),
+            false => checkup::folder("files", shown, &self.root),
+        }
+    }
+
+    /// Returns why [`OwnedSpace::files`] returns nothing: what `otherwise` says, unless another
+    /// folder is at the place of the space.
+    pub fn why_no_files(&self, otherwise: &'static str) -> &'static str {
+        if self.is_another { ANOTHER_FOLDER } else { otherwise }
     }
 
     /// Lets a thread count the journal before somebody looks at a page.

@@ -104,7 +104,7 @@ fn of_server(visit: &Visit<'_>, space: &OwnedSpace, digest: Option<&Digest>) -> 
             "{damaged} lines of the journal cannot be read, so what they told is not shown here."
         ));
     }
-    let mut found = vec![checkup::folder("files", "the folder of your files", &space.root)];
+    let mut found = vec![space.check_files("the folder of your files")];
     // What belongs to the server is the operator's where there are several people.
     if !visit.session.is_one_of_people {
         found.push(checkup::folder("state", "the state folder", space.state.path()));

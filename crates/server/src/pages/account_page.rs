@@ -14,7 +14,7 @@ use super::browser_session::BrowserSession;
 use super::frame::{ACCOUNT_PATH, PageFrame, PagesOf, SIGN_IN_PATH, redirect};
 use super::sign_in_methods::{Guess, guess, sentence, sentence_start};
 use super::sign_in_view::PASSWORD_SET;
-use super::signed_in::refused;
+use super::signed_in::{self, PageError, refused};
 use crate::owner_sign_in::password;
 use crate::passkeys::{
     PasskeyName, PasskeyRefused, Registration, RegistrationOptions, RelyingParty,
@@ -56,7 +56,7 @@ fn page(
     let csrf_token = session.csrf_token();
     let view = match view(server, request, session) {
         Ok(view) => AccountView { csrf_token: &csrf_token, notice, ..view },
-        Err(error) => return failed(&error),
+        Err(error) => return failed(error),
     };
     let owns = match &server.settings.owners {
         Owners::One { space, .. } => space.is_some() && session.owns_all(),
@@ -224,7 +224,8 @@ fn check_password(
         Guess::TooSoon(wait) => {
             format!("Nothing was changed. Try again in {} seconds.", wait.as_secs() + 1)
         }
-        Guess::Failed => "The server could not check the password; it stays.".to_owned(),
+        Guess::Failed(error) => return Err(error.into()),
+        Guess::Unusable => "The server could not check the password; it stays.".to_owned(),
     };
     Err(Unchanged::Because(why))
 }
@@ -266,18 +267,13 @@ fn change(
     };
     match change(&form, &session) {
         Ok(location) => redirect(&location),
-        Err(Unchanged::State(error)) => failed(&error),
+        Err(Unchanged::State(error)) => failed(error),
         Err(Unchanged::Because(why)) => {
             page(server, request, &session, StatusCode::FORBIDDEN, Some(&why))
         }
     }
 }
 
-fn failed(error: &StateError) -> Response<Body> {
-    error.log("a page could not use the state");
-    let body = maud::html! {
-        h1 { "The server failed" }
-        p { "It could not use its state. Load the page again to see what is true now." }
-    };
-    PageFrame::new("The server failed").respond(StatusCode::INTERNAL_SERVER_ERROR, &body)
+fn failed(error: StateError) -> Response<Body> {
+    signed_in::failed(&PageError::State(error))
 }

@@ -149,25 +149,31 @@ impl BrowserSession {
 }
 
 /// Opens a session for a person whom an identity provider signed in, as [`open`] does.
+///
+/// # Errors
+/// [`StateError`] if the state cannot be written; it is logged.
 pub fn open_for_person(
     server: &AuthorizationServer,
     request: &WebRequest,
     (subject, role): (&str, Role),
     response: Response<Body>,
-) -> Option<Response<Body>> {
+) -> Result<Response<Body>, StateError> {
     open_with(server, request, subject, response, |session| {
         server.tokens().set_session_role(session, role.as_str())
     })
 }
 
 /// Opens a session for a user who has proved who they are, and returns the response with its
-/// cookie; `None` if the state cannot be written.
+/// cookie.
+///
+/// # Errors
+/// [`StateError`] if the state cannot be written; it is logged.
 pub fn open(
     server: &AuthorizationServer,
     request: &WebRequest,
     subject: &str,
     response: Response<Body>,
-) -> Option<Response<Body>> {
+) -> Result<Response<Body>, StateError> {
     open_with(server, request, subject, response, |_| Ok(()))
 }
 
@@ -177,18 +183,18 @@ fn open_with(
     subject: &str,
     response: Response<Body>,
     complete: impl FnOnce(&SecretDigest) -> Result<(), StateError>,
-) -> Option<Response<Body>> {
-    let secret = RandomSecret::draw().ok()?;
+) -> Result<Response<Body>, StateError> {
+    let secret = RandomSecret::draw().map_err(|_| StateError::Random)?;
     let digest = secret.digest();
     // The cookie is sent last, so nobody has a session without its role.
     let opened = server.tokens().open_session(&digest, subject, server.now());
     let opened = opened.and_then(|()| complete(&digest));
     if let Err(error) = opened {
         error.log("a session could not be opened");
-        return None;
+        return Err(error);
     }
     let age = stile_store::state::SESSION_SECONDS;
-    Some(with_cookie(response, request, secret.reveal(), age))
+    Ok(with_cookie(response, request, secret.reveal(), age))
 }
 
 fn with_cookie(

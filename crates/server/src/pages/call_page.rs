@@ -32,7 +32,8 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
     signed_in::show(server, request, (CALL_PATH, "What a call changed"), |visit| {
         let space = visit.owner_space()?;
         let files = space.files(&visit.session.subject, RESTORE);
-        let files = files.ok_or(PageError::Absent("This server keeps no old versions."))?;
+        let none = || PageError::Absent(space.why_no_files("This server keeps no old versions."));
+        let files = files.ok_or_else(none)?;
         let absent = PageError::Absent("There is no such call, or it changed nothing.");
         let Ok(call) = visit.text("call").parse().map(ChangeNumber) else { return Err(absent) };
         let query = ChangeQuery { call: Some(call), ..ChangeQuery::default() };

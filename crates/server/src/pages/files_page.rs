@@ -154,7 +154,8 @@ pub fn restore(server: &AuthorizationServer, request: &WebRequest) -> Response<B
 
 fn files(visit: &Visit<'_>) -> Result<OwnerFiles, PageError> {
     let space = visit.owner_space()?;
-    space.files(&visit.session.subject, RESTORE).ok_or(PageError::Absent(NO_HISTORY))
+    let files = space.files(&visit.session.subject, RESTORE);
+    files.ok_or_else(|| PageError::Absent(space.why_no_files(NO_HISTORY)))
 }
 
 fn path_of(visit: &Visit<'_>) -> Result<SpacePath, PageError> {

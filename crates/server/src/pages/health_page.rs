@@ -75,7 +75,11 @@ fn backed_up_space<'v>(visit: &'v Visit<'_>) -> Result<&'v OwnedSpace, PageError
 fn findings(visit: &Visit<'_>, space: &OwnedSpace) -> Vec<Finding> {
     // What belongs to the server is the operator's, and so are the names of its folders.
     if visit.session.is_one_of_people {
-        return vec![checkup::folder("files", "your files", &space.root), history(space)];
+        let files = space.check_files("your files");
+        return match files.outcome {
+            FindingGrade::Bad => vec![files],
+            _ => vec![files, history(space)],
+        };
     }
     let folder =
         |step, path: &std::path::Path| checkup::folder(step, &path.display().to_string(), path);

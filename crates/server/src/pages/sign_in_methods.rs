@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use http::header::RETRY_AFTER;
 use http::{HeaderValue, Response, StatusCode};
+use stile_store::state::StateError;
 
 use super::browser_session;
 use super::frame::{ACCESS_PATH, redirect};
 use super::sign_in_page::{Shown, page, return_path};
+use super::signed_in::state_status;
 use super::visitor::Visitor;
 use crate::owner_sign_in::openid::OpenIdAnswer;
 use crate::owner_sign_in::password::{PasswordError, PasswordVerdict};
@@ -43,7 +45,8 @@ pub fn with_password(server: &AuthorizationServer, request: &WebRequest) -> Resp
         Guess::Right(subject) => sign_in(server, request, &form, &subject),
         Guess::Wrong => refuse(StatusCode::FORBIDDEN, WRONG_PASSWORD),
         Guess::TooSoon(wait) => later(refuse, wait),
-        Guess::Failed => {
+        Guess::Failed(error) => refuse(state_status(&error), error.consequence()),
+        Guess::Unusable => {
             refuse(StatusCode::INTERNAL_SERVER_ERROR, "The server could not check the password.")
         }
     }
@@ -57,8 +60,10 @@ pub(super) enum Guess {
     Wrong,
     /// It was not looked at. The next may come after this time.
     TooSoon(Duration),
-    /// The state fails. The log has the reason.
-    Failed,
+    /// The state fails.
+    Failed(StateError),
+    /// The stored password cannot be read. The log says so.
+    Unusable,
 }
 
 /// Checks a password. Wrong ones delay the next of the same address.
@@ -83,10 +88,15 @@ pub(super) fn guess(server: &AuthorizationServer, request: &WebRequest, typed: &
             methods.attempts.cancel(address);
             Guess::TooSoon(Duration::from_secs(2))
         }
-        Err(error) => {
+        Err(PasswordError::State(error)) => {
+            methods.attempts.cancel(address);
+            error.log("a password could not be checked");
+            Guess::Failed(error)
+        }
+        Err(error @ PasswordError::Unusable) => {
             methods.attempts.cancel(address);
             tracing::error!(target: "stile::sign_in", %error, "a password could not be checked");
-            Guess::Failed
+            Guess::Unusable
         }
     }
 }
@@ -120,8 +130,8 @@ pub fn with_passkey(server: &AuthorizationServer, request: &WebRequest) -> Respo
     match server.methods.passkeys.sign_in(&site, visitor.binding(), &answer, times) {
         Ok(subject) => sign_in(server, request, &form, &subject),
         Err(PasskeyRefused::State(error)) => {
-            tracing::error!(target: "stile::sign_in", %error, "a passkey could not be looked up");
-            refuse(StatusCode::INTERNAL_SERVER_ERROR, "The server could not read its state.")
+            error.log("a passkey could not be looked up");
+            refuse(state_status(&error), error.consequence())
         }
         Err(refused) => {
             tracing::info!(
@@ -179,9 +189,8 @@ pub fn from_provider(server: &AuthorizationServer, request: &WebRequest) -> Resp
     };
     let response = redirect(&person.return_to);
     let who = (person.subject.as_str(), person.role);
-    browser_session::open_for_person(server, request, who, response).unwrap_or_else(|| {
-        refuse(StatusCode::INTERNAL_SERVER_ERROR, "The server could not write its state.")
-    })
+    browser_session::open_for_person(server, request, who, response)
+        .unwrap_or_else(|error| refuse(state_status(&error), error.consequence()))
 }
 
 /// Opens a new session, whatever the browser had before, and leads to the page that was wanted.
@@ -192,9 +201,8 @@ fn sign_in(
     subject: &str,
 ) -> Response<Body> {
     let response = redirect(return_path(form).unwrap_or(ACCESS_PATH));
-    browser_session::open(server, request, subject, response).unwrap_or_else(|| {
-        let why = "The server could not write its state.";
-        refused(server, request, form, StatusCode::INTERNAL_SERVER_ERROR, why)
+    browser_session::open(server, request, subject, response).unwrap_or_else(|error| {
+        refused(server, request, form, state_status(&error), error.consequence())
     })
 }
 

@@ -11,6 +11,7 @@ use http::{Response, StatusCode};
 use super::browser_session::{self, BrowserSession};
 use super::frame::{ACCESS_PATH, PageFrame, redirect};
 use super::sign_in_view::{PASSWORD_SET, SignInView};
+use super::signed_in::state_status;
 use super::visitor::Visitor;
 use super::waiting_path;
 use crate::passkeys::RelyingParty;
@@ -60,9 +61,8 @@ pub fn sign_in(server: &AuthorizationServer, request: &WebRequest) -> Response<B
             let waiting = waiting.as_deref().filter(|path| is_own_path(path));
             let response = redirect(return_to.or(waiting).unwrap_or(ACCESS_PATH));
             let response = waiting_path::forget(request, response);
-            browser_session::open(server, request, &subject, response).unwrap_or_else(|| {
-                refuse(StatusCode::INTERNAL_SERVER_ERROR, "The server could not write its state.")
-            })
+            browser_session::open(server, request, &subject, response)
+                .unwrap_or_else(|error| refuse(state_status(&error), error.consequence()))
         }
         Ok(None) => refuse(
             StatusCode::FORBIDDEN,
@@ -70,7 +70,7 @@ pub fn sign_in(server: &AuthorizationServer, request: &WebRequest) -> Response<B
         ),
         Err(error) => {
             error.log("a code could not be looked up");
-            refuse(StatusCode::INTERNAL_SERVER_ERROR, "The server could not read its state.")
+            refuse(state_status(&error), error.consequence())
         }
     }
 }

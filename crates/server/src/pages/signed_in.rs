@@ -255,18 +255,27 @@ pub(super) fn refused() -> Response<Body> {
 /// Says that a page cannot be shown, or that a form was not carried out.
 pub(super) fn failed(error: &PageError) -> Response<Body> {
     let (status, title, why) = match error {
+        PageError::State(error) => {
+            error.log("a page could not use the state");
+            (state_status(error), "The server failed", error.consequence())
+        }
         PageError::Absent(why) => (StatusCode::NOT_FOUND, "There is no such page", *why),
         PageError::Refused(why) => (StatusCode::CONFLICT, "That is not possible", why.as_str()),
-        PageError::State(_) | PageError::Failed => (
+        PageError::Failed => (
             StatusCode::INTERNAL_SERVER_ERROR,
             "The server failed",
             "It could not use its state. Load the page again to see what is true now.",
         ),
     };
-    if let PageError::State(error) = error {
-        error.log("a page could not use the state");
-    }
     plain(status, title, why)
+}
+
+/// Returns the status of a page whose state fails.
+pub(super) fn state_status(error: &StateError) -> StatusCode {
+    match error.passes() {
+        true => StatusCode::SERVICE_UNAVAILABLE,
+        false => StatusCode::INTERNAL_SERVER_ERROR,
+    }
 }
 
 /// Says in a page of its own what did not happen, and why.

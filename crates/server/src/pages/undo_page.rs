@@ -71,7 +71,8 @@ pub fn carry_out(server: &AuthorizationServer, request: &WebRequest) -> Response
 
 fn files(visit: &Visit<'_>) -> Result<OwnerFiles, PageError> {
     let space = visit.owner_space()?;
-    space.files(&visit.session.subject, UNDO).ok_or(PageError::Absent(NO_HISTORY))
+    let files = space.files(&visit.session.subject, UNDO);
+    files.ok_or_else(|| PageError::Absent(space.why_no_files(NO_HISTORY)))
 }
 
 /// What shall be taken back.

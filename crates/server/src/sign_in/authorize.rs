@@ -20,7 +20,7 @@ use super::access_request::{AccessRequest, ReturnAddress};
 use super::clients::redirect_of;
 use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::parameters::FormParameters;
-use super::pending::{REQUEST_URI, SentRequest};
+use super::pending::{NotKept, REQUEST_URI, SentRequest};
 use super::record_access::AskedRecords;
 use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
@@ -69,6 +69,7 @@ pub fn answer(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
                 }
                 to_consent(&handle)
             }
+            Err(NotKept::State(error)) => refused(&OAuthError::of_state(error)),
             Err(error) => refused_here(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         },
         Err(RefusedRequest::Here(error)) => {
@@ -223,8 +224,9 @@ pub fn check_resources(parameters: &FormParameters, origin: &str) -> Result<(), 
 /// Returns a page for a request whose client has no usable document.
 pub fn refused(error: &OAuthError) -> Response<Body> {
     let status = match error.code {
-        OAuthErrorCode::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
-        OAuthErrorCode::ServerError => StatusCode::INTERNAL_SERVER_ERROR,
+        OAuthErrorCode::TooManyRequests
+        | OAuthErrorCode::Unavailable
+        | OAuthErrorCode::ServerError => error.code.status(),
         _ => StatusCode::BAD_REQUEST,
     };
     refused_here(status, &error.description)

@@ -227,7 +227,7 @@ fn page(
         Ok(before) => before,
         Err(error) => {
             let error = OAuthError::of_state(error);
-            return refused_here(StatusCode::INTERNAL_SERVER_ERROR, &error.description);
+            return refused_here(error.code.status(), &error.description);
         }
     };
     let choices = choices(asked, &before, server, session);

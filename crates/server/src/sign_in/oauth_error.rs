@@ -69,7 +69,8 @@ impl OAuthErrorCode {
         }
     }
 
-    fn status(self) -> StatusCode {
+    /// Returns the status of a response with the error.
+    pub fn status(self) -> StatusCode {
         match self {
             Self::InvalidClient | Self::InvalidToken => StatusCode::UNAUTHORIZED,
             Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
@@ -98,21 +99,21 @@ impl OAuthError {
     /// Logs that the state failed, and returns what the client learns of that.
     pub fn of_state(error: impl std::error::Error + Send + Sync + 'static) -> Self {
         let error: &(dyn std::error::Error + 'static) = &error;
-        let code = match error.downcast_ref::<StateError>() {
+        match error.downcast_ref::<StateError>() {
             Some(error) => {
                 error.log("the state could not be used");
-                if error.passes() {
-                    OAuthErrorCode::Unavailable
-                } else {
-                    OAuthErrorCode::ServerError
-                }
+                let code = match error.passes() {
+                    true => OAuthErrorCode::Unavailable,
+                    false => OAuthErrorCode::ServerError,
+                };
+                Self::new(code, error.consequence())
             }
             None => {
                 tracing::error!(target: "stile::sign_in", %error, "the state could not be used");
-                OAuthErrorCode::ServerError
+                let why = "the server could not use its storage, and its log says why";
+                Self::new(OAuthErrorCode::ServerError, why)
             }
-        };
-        Self::new(code, "the server could not use its storage; try again")
+        }
     }
 
     /// Returns the error as JSON that no cache may store.

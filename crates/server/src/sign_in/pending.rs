@@ -75,7 +75,7 @@ pub enum NotKept {
     #[error(transparent)]
     Random(#[from] NoRandomNumbers),
     /// The database that the servers share fails.
-    #[error("the database cannot answer now; try again in a minute")]
+    #[error("{}", .0.consequence())]
     State(#[from] StateError),
 }
 

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use stile_testkit::client::{Http, Reply};
+use stile_testkit::hosted::{Lifecycle, Peer};
 use stile_testkit::postgres::{PostgresServer, TestDatabase};
 use stile_testkit::process::{Rig, Server};
 use stile_testkit::silencer::Silencer;
 
-use crate::sign_in_kit::fetch;
+use crate::sign_in_kit::{Browser, ScriptedClient, fetch, text_of};
 
 /// A request waits no longer than this for a database that fell silent, on a machine with much else
 /// to do.
@@ -36,9 +37,15 @@ impl Hosted {
     }
 
     fn serving(&self) -> Command {
+        self.serving_with("state")
+    }
+
+    /// Returns what starts a server with this state folder.
+    fn serving_with(&self, state: &str) -> Command {
         let rig = self.rig();
         let mut command = rig.command(&["serve", "--listen", "127.0.0.1:0", "--state"]);
-        command.arg(&rig.state).arg(&rig.root).env("STILE_DATABASE", &self.address);
+        command.arg(rig.state.with_file_name(state)).arg(&rig.root);
+        command.env("STILE_DATABASE", &self.address);
         command
     }
 
@@ -94,7 +101,8 @@ fn set(database: &TestDatabase, setting: &str) {
     database.run(&format!(
         "SET default_transaction_read_only = off; \
          DO $$BEGIN EXECUTE format('ALTER DATABASE %I {setting}', current_database()); END$$; \
-         SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'stile'"
+         SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+         WHERE application_name = 'stile' AND datname = current_database()"
     ));
 }
 
@@ -179,7 +187,7 @@ fn a_database_that_only_reads_by_default_answers_reads_and_refuses_writes_with_a
         let refused = store(&server, &token, "b");
         assert_eq!(refused.status, 503, "{}", refused.json());
         let said = refused.json()["error"]["message"].as_str().unwrap().to_owned();
-        assert!(said.contains("nothing of this batch was stored"), "{said}");
+        assert!(said.contains("takes no writes") && said.contains("nothing was stored"), "{said}");
         assert!(refused.header("retry-after").is_some());
         let read = send(&server, &token, "GET", "/v1/streams", "").json();
         assert_eq!(read["data"][0]["record_count"], 1, "{read}");
@@ -193,6 +201,88 @@ fn a_database_that_only_reads_by_default_answers_reads_and_refuses_writes_with_a
     let (_, log) = server.stop();
     assert_eq!(lines_with(&log, why), 1, "{}", String::from_utf8_lossy(&log));
     assert_eq!(lines_with(&log, "the database takes writes again"), 1);
+}
+
+#[test]
+fn whatever_writes_to_a_database_that_only_reads_says_why_and_that_nothing_was_stored() {
+    let test = "whatever_writes_to_a_database_that_only_reads_says_why";
+    let Some(postgres) = PostgresServer::shared(test) else { return };
+    let database = postgres.database();
+    let hosted = Hosted::with(database.address());
+    let server = hosted.serve();
+    let token = hosted.token("1h");
+    assert_eq!(store(&server, &token, "a").status, 200);
+    let url = format!("http://{}", server.address);
+    let grant = ["grant", "create", "--client", "agent", "--stream", "rows"];
+    let made = hosted.run(&grant);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let made = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+    let link = String::from_utf8(hosted.run(&["sign-in", "--address", &url]).stdout).unwrap();
+    let mut browser = Browser::default();
+    let page = browser.get(link.lines().next().unwrap());
+    let client = ScriptedClient::connect(&url);
+    let ask = client.authorization_url(&[]);
+    set(&database, "SET default_transaction_read_only = on");
+    let says = |what: &str, said: &str| {
+        let said = said.to_lowercase();
+        let is_said = said.contains("takes no writes") && said.contains("nothing was stored");
+        assert!(is_said, "{what}: {said}");
+    };
+    let tokens = format!("/v1/grants/{made}/tokens");
+    let refused = [
+        ("import", store(&server, &token, "b")),
+        ("a token of a grant", send(&server, &token, "POST", &tokens, "{}")),
+        ("the end of a grant", send(&server, &token, "DELETE", &format!("/v1/grants/{made}"), "")),
+        ("a link to sign in", browser.submit(&url, &page, &[])),
+        ("a request of a client", fetch("GET", &ask, &[], "")),
+    ];
+    for (what, reply) in refused {
+        assert_eq!(reply.status, 503, "{what}: {}", text_of(&reply));
+        says(what, &text_of(&reply));
+    }
+    for command in [&grant[..], &["grant", "revoke", &made], &["sign-in", "--address", &url]] {
+        let refused = hosted.run(command);
+        assert_eq!(refused.status.code(), Some(1), "{command:?}");
+        says(command[0], &String::from_utf8_lossy(&refused.stderr));
+    }
+    set(&database, "RESET default_transaction_read_only");
+    assert_eq!(browser.submit(&url, &page, &[]).status, 303, "the link was not spent");
+}
+
+#[test]
+fn a_session_that_cannot_be_stored_goes_on_at_another_server() {
+    let test = "a_session_that_cannot_be_stored_goes_on_at_another_server";
+    let Some(postgres) = PostgresServer::shared(test) else { return };
+    let database = postgres.database();
+    let hosted = Hosted::with(database.address());
+    let server = hosted.serve();
+    let token = hosted.token("1h");
+    let root = hosted.rig().root;
+    let of_other = ["token", "--user", "other", "--scope", "read:/", "--root"];
+    let other = hosted.run(&[&of_other[..], &[root.to_str().unwrap()]].concat()).stdout;
+    let other = String::from_utf8(other).unwrap().trim().to_owned();
+    let second = Server::start(hosted.serving_with("second"));
+    set(&database, "SET default_transaction_read_only = on");
+    let revision = Lifecycle::Session("2025-11-25");
+    let session = Peer::open(&server, &token, revision).session.unwrap();
+    let ask = |server: &Server, token: &str| {
+        let mut peer = Peer::new(server.address, token, revision);
+        peer.session = Some(session.clone());
+        peer.post("tools/call", json!({ "name": "file.list", "arguments": {} })).unwrap().status
+    };
+    for at in [&second, &server, &second] {
+        assert_eq!(ask(at, &token), 200);
+    }
+    assert_eq!(ask(&second, &other), 404, "another user has no such session");
+    // It outlives both servers and the fault.
+    set(&database, "RESET default_transaction_read_only");
+    drop((server, second));
+    let server = hosted.serve();
+    assert_eq!(ask(&server, &token), 200);
+    let mut peer = Peer::new(server.address, &token, revision);
+    peer.session = Some(session.clone());
+    assert_eq!(peer.bodiless("DELETE").unwrap().status, 204);
+    assert_eq!(ask(&server, &token), 404);
 }
 
 #[test]

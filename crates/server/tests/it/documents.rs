@@ -178,6 +178,7 @@ fn samples() -> Vec<Refusal> {
         Refusal::Guarded { path: path.clone(), guarded: Guarded::Secret },
         Refusal::Guarded { path: path.clone(), guarded: Guarded::Running },
         Refusal::RootMoved,
+        Refusal::RootReplaced,
         Refusal::Cancelled,
         Refusal::Busy { path: path.clone(), is_locked_by_other: false },
         Refusal::Busy { path: path.clone(), is_locked_by_other: true },
@@ -314,6 +315,7 @@ fn samples() -> Vec<Refusal> {
             | Refusal::NotAppendable { .. }
             | Refusal::Guarded { .. }
             | Refusal::RootMoved
+            | Refusal::RootReplaced
             | Refusal::Cancelled
             | Refusal::Busy { .. }
             | Refusal::NotText { .. }
@@ -456,6 +458,7 @@ fn problems() -> Vec<Problem> {
         Problem::QueryTooBroad,
         Problem::Busy,
         Problem::NotStored,
+        Problem::TakesNoWrites,
         Problem::MayBeStored,
         Problem::ShareUsedUp { share: "database readers" },
         Problem::Full,
@@ -502,6 +505,7 @@ fn problems() -> Vec<Problem> {
             | Problem::QueryTooBroad
             | Problem::Busy
             | Problem::NotStored
+            | Problem::TakesNoWrites
             | Problem::MayBeStored
             | Problem::ShareUsedUp { .. }
             | Problem::Full

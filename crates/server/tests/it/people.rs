@@ -1,7 +1,7 @@
 //! People who each have a space and records of their own: what their operator and they themselves
 //! do with these, and that nobody reaches what another one has.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use serde_json::{Value, json};
@@ -53,16 +53,42 @@ impl Hosted {
         std::fs::create_dir(folder.path().join("people")).unwrap();
         let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
         prepare(&rig, &database);
+        let server = Self::serve((&rig, folder.path()), &database, issuer.as_ref());
+        Some(Self { folder, database, server, issuer })
+    }
+
+    fn serve(
+        (rig, folder): (&Rig, &Path),
+        database: &TestDatabase,
+        issuer: Option<&Issuer>,
+    ) -> Server {
         let mut command = rig.command(&["serve", "--listen", "127.0.0.1:0", "--spaces"]);
-        command.arg(folder.path().join("people"));
-        command.arg("--state").arg(folder.path().join("server"));
-        if let Some(issuer) = &issuer {
+        command.arg(folder.join("people"));
+        command.arg("--state").arg(folder.join("server"));
+        if let Some(issuer) = issuer {
             command.args(["--jwks", &issuer.jwks_url(), "--issuer", &issuer.url()]);
             command.args(["--audience", AUDIENCE, "--sign-in-client", CLIENT_ID]);
         }
         command.env("STILE_DATABASE", database.servers_address());
-        let server = Server::start(command);
-        Some(Self { folder, database, server, issuer })
+        Server::start(command)
+    }
+
+    /// Stops the server, does `work`, and starts the server again. Returns what the first one said.
+    fn stopped_for(self, work: impl FnOnce(&Path)) -> (Self, String) {
+        let Self { folder, database, server, issuer } = self;
+        let (_, log) = server.stop();
+        work(folder.path());
+        let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
+        let server = Self::serve((&rig, folder.path()), &database, issuer.as_ref());
+        (Self { folder, database, server, issuer }, String::from_utf8(log).unwrap())
+    }
+
+    /// Returns the answer of a tool to a client with this token.
+    fn call(&self, token: &str, tool: &str, arguments: &Value) -> Value {
+        let call = json!({ "name": tool, "arguments": arguments });
+        let reply = Http::new(self.server.address, token).post("tools/call", call).unwrap();
+        assert_eq!(reply.status, 200, "{}", text_of(&reply));
+        reply.json()["result"].clone()
     }
 
     fn people(&self) -> PathBuf {
@@ -396,6 +422,122 @@ fn the_operator_undoes_and_audits_for_one_person() {
     assert!(shown.contains("bob.md") && !shown.contains("ann.md"), "{shown}");
 }
 
+/// Puts a copy of a folder in its place, as a restore from a backup does: another file number.
+fn restore_from_a_copy(folder: &Path) {
+    let away = folder.with_extension("away");
+    std::fs::rename(folder, &away).unwrap();
+    let copied = std::process::Command::new("cp").arg("-a").args([&away, folder]).status();
+    assert!(copied.unwrap().success());
+}
+
+#[test]
+fn a_restored_folder_of_a_person_is_adopted_by_the_operator_alone() {
+    let test = "a_restored_folder_of_a_person_is_adopted_by_the_operator_alone";
+    let Some(hosted) = Hosted::start(test) else { return };
+    let people = hosted.people();
+    let spaces = people.to_str().unwrap();
+    let [ann, bob] = ["ann", "bob"].map(|name| hosted.person(name));
+    let [of_ann, of_bob] = ["ann", "bob"].map(|name| {
+        let of = ["token", "--person", name, "--scope", "write:/", "--client", "agent"];
+        hosted.stile(&of)
+    });
+    let owner = hosted.stile(&["token", "--person", "ann", "--owner"]);
+    let note = json!({ "path": "/a.md", "content": "one\n" });
+    for token in [&of_ann, &of_bob] {
+        assert_eq!(hosted.call(token, "file.create", &note)["isError"], false);
+    }
+    let (hosted, _) = hosted.stopped_for(|_| restore_from_a_copy(&people.join(&ann)));
+    // No call reads or changes a file, the records go on, and other people's files do.
+    let read = json!({ "path": "/a.md" });
+    for (tool, arguments) in [("text.read", &read), ("file.create", &note)] {
+        let refused = hosted.call(&of_ann, tool, arguments);
+        assert_eq!(refused["isError"], true, "{refused}");
+        let said = refused["content"][0]["text"].as_str().unwrap();
+        assert!(said.contains("Nothing was read or written"), "{said}");
+        assert!(said.contains("`stile space adopt`"), "{said}");
+    }
+    assert_eq!(hosted.call(&of_bob, "text.read", &read)["isError"], false);
+    assert_eq!(hosted.letters(&owner), ["the heron of ann", "the heron of ann"]);
+    // The person, the operator's commands and the doctor say so.
+    let mut browser = hosted.browser("ann");
+    for page in ["health", "file?path=/a.md"] {
+        let said = text_of(&browser.get(&format!("{}/owner/{page}", hosted.url())));
+        assert!(said.contains("Another folder is at the place of your files"), "{said}");
+    }
+    let undo = ["undo", "--client", "agent", "--person", "ann", "--spaces", spaces, "--yes"];
+    let refused = hosted.run(&undo);
+    let advice = format!("stile space adopt --person {ann}");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains(&advice), "{}", said(&refused));
+    let doctor = hosted.run(&["doctor", "--spaces", spaces]);
+    let told = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert!(told.contains("stile space adopt --person ID") && told.contains(&ann), "{told}");
+    assert!(!told.contains(&bob), "{told}");
+    // Both folders and what opens the new one are shown, and nothing is done without a word.
+    let adopt = ["space", "adopt", "--person", "ann", "--spaces", spaces];
+    let plan = hosted.stile(&adopt);
+    for shown in ["old folder: file ", "new folder: ", "of the old folder", "of agent, `write:/`"] {
+        assert!(plan.contains(shown), "{shown}: {plan}");
+    }
+    assert!(plan.ends_with("Nothing was changed. Add --yes to do this."), "{plan}");
+    assert_eq!(hosted.call(&of_ann, "text.read", &read)["isError"], true);
+    hosted.stile(&[&adopt[..], &["--yes"]].concat());
+    assert_eq!(hosted.call(&of_ann, "text.read", &read)["isError"], false);
+    hosted.stile(&undo);
+    assert!(!people.join(&ann).join("notes/a.md").exists(), "the history went on");
+    assert!(hosted.stile(&adopt).contains("nothing to adopt"));
+    let told = hosted.stile(&["doctor", "--spaces", spaces]);
+    assert!(told.contains("have the folders that were served"), "{told}");
+    let (_, log) = hosted.stopped_for(|_| ());
+    assert!(log.contains("the folder of a person") && log.contains(&ann), "{log}");
+}
+
+#[test]
+fn a_command_about_the_files_of_a_person_names_the_user_whose_they_are() {
+    let test = "a_command_about_the_files_of_a_person_names_the_user_whose_they_are";
+    let Some(hosted) = Hosted::start(test) else { return };
+    let ann = hosted.person("ann");
+    let token = hosted.stile(&["token", "--person", "ann", "--scope", "write:/"]);
+    let note = json!({ "path": "/a.md", "content": "one\n" });
+    assert_eq!(hosted.call(&token, "file.create", &note)["isError"], false);
+    let folder = hosted.people().join(&ann);
+    let given = std::process::Command::new("chown").args(["-R", "nobody"]).arg(&folder).status();
+    if !given.is_ok_and(|given| given.success()) {
+        println!("SKIPPED: only a superuser gives a folder to another user");
+        return;
+    }
+    let spaces = hosted.people();
+    for command in [&["undo", "--since", "1h", "--yes"][..], &["space", "adopt"], &["history"]] {
+        let of = ["--person", "ann", "--spaces", spaces.to_str().unwrap()];
+        let refused = hosted.run(&[command, &of].concat());
+        let told = said(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{command:?}: {told}");
+        assert!(told.contains("the user `nobody`") && told.contains("sudo -u"), "{told}");
+        assert!(!told.contains("another state folder"), "{told}");
+    }
+}
+
+#[test]
+fn a_folder_of_a_person_that_is_gone_is_not_replaced_by_an_empty_one() {
+    let test = "a_folder_of_a_person_that_is_gone_is_not_replaced_by_an_empty_one";
+    let Some(hosted) = Hosted::start(test) else { return };
+    let ann = hosted.person("ann");
+    let token = hosted.stile(&["token", "--person", "ann", "--scope", "write:/"]);
+    assert_eq!(hosted.call(&token, "file.list", &json!({}))["isError"], false);
+    let folder = hosted.people().join(&ann);
+    let away = hosted.folder.path().join("away");
+    let (hosted, _) = hosted.stopped_for(|_| std::fs::rename(&folder, &away).unwrap());
+    let call = json!({ "name": "file.list", "arguments": {} });
+    let refused = Http::new(hosted.server.address, &token).post("tools/call", call).unwrap();
+    assert_eq!(refused.status, 503, "{}", text_of(&refused));
+    assert!(!folder.join("notes").exists());
+    // The same folder at its place again needs no word.
+    std::fs::rename(&away, &folder).unwrap();
+    assert_eq!(hosted.call(&token, "file.list", &json!({}))["isError"], false);
+    let (_, log) = hosted.stopped_for(|_| ());
+    assert!(log.contains("was served and is not there") && log.contains(&ann), "{log}");
+}
+
 #[test]
 fn all_of_a_person_is_exported_and_removed_and_others_stay() {
     let test = "all_of_a_person_is_exported_and_removed_and_others_stay";
@@ -415,10 +557,16 @@ fn all_of_a_person_is_exported_and_removed_and_others_stay() {
     let spaces = hosted.people();
     let spaces = spaces.to_str().unwrap();
     let to = hosted.folder.path().join("of-ann");
+    hosted.browser("ann");
     hosted.stile(&["person", "export", "ann", "--spaces", spaces, "--to", to.to_str().unwrap()]);
     let read = |path: &str| std::fs::read_to_string(to.join(path)).unwrap();
     assert_eq!(read("space/notes/mine.md"), "a note\n");
-    assert!(read("access.json").contains(&grant));
+    let access: Value = serde_json::from_str(&read("access.json")).unwrap();
+    assert_eq!(access["person"]["name"], "ann");
+    assert_eq!(access["grants"][0]["id"], grant.as_str(), "{access}");
+    assert_eq!(access["grants"].as_array().unwrap().len(), 1, "{access}");
+    assert_eq!(access["tokens"][0]["grant"], grant.as_str(), "{access}");
+    assert_eq!(access["browser_sessions"].as_array().unwrap().len(), 1, "{access}");
     assert!(to.join("records").read_dir().unwrap().next().is_some());
     let rows = |id: &str| {
         let of = format!("(SELECT number FROM stile.tenants WHERE id = '{id}')");
@@ -457,6 +605,56 @@ fn all_of_a_person_is_exported_and_removed_and_others_stay() {
     assert!(!hosted.people().join(&ann).exists() && hosted.people().join(&bob).exists());
     assert_eq!(hosted.get(&token, "/v1/streams").status, 401);
     assert_eq!(hosted.letters(&of_bob), ["the heron of bob", "the heron of bob"]);
+}
+
+/// Returns the names that follow `CREATE TABLE` in a text of SQL.
+fn tables_of(sql: &str) -> impl Iterator<Item = &str> {
+    let named = sql.split("CREATE TABLE ").skip(1).map(|rest| rest.split_whitespace().next());
+    named
+        .flatten()
+        .filter(|name| *name != "%I")
+        .map(|name| name.trim_start_matches("stile_access."))
+}
+
+#[test]
+fn the_guide_says_of_each_table_whether_an_export_of_a_person_has_it() {
+    let guide = include_str!("../../../../docs/postgresql.md");
+    let section = guide.split("## What an export of a person has").nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let of_records = include_str!("../../../store/src/postgresql/schema.sql");
+    let of_access = include_str!("../../../store/src/state/tables.sql");
+    let all: Vec<&str> = tables_of(of_records).chain(tables_of(of_access)).collect();
+    assert!(all.len() > 30, "{all:?}");
+    for table in all {
+        assert!(section.contains(&format!("`{table}`")), "{table}");
+    }
+}
+
+#[test]
+fn the_list_names_people_by_issuer_and_subject_and_a_command_finds_them_by_both() {
+    let test = "the_list_names_people_by_issuer_and_subject";
+    let Some(hosted) = Hosted::start(test) else { return };
+    let ids = ["ann", "bob"].map(|name| hosted.stile(&["person", "add", name]));
+    let other = hosted.stile(&["person", "add", "ann", "--issuer", "https://id.example"]);
+    let listed: Value = serde_json::from_str(&hosted.stile(&["person", "list", "--json"])).unwrap();
+    let named = |person: &Value| {
+        ["id", "name", "issuer"].map(|member| person[member].as_str().unwrap().to_owned())
+    };
+    let named: Vec<_> = listed.as_array().unwrap().iter().map(named).collect();
+    let texts = |texts: [&str; 3]| texts.map(str::to_owned);
+    let expected = [
+        texts([&ids[0], "ann", "stile"]),
+        texts([&ids[1], "bob", "stile"]),
+        texts([&other, "ann", "https://id.example"]),
+    ];
+    assert_eq!(named, expected);
+    let shown = hosted.stile(&["person", "list"]);
+    assert!(shown.contains("ISSUER") && shown.contains("https://id.example"), "{shown}");
+    let unknown = hosted.run(&["person", "show", "ann", "--issuer", "https://other.example"]);
+    assert!(said(&unknown).contains("--issuer"), "{}", said(&unknown));
+    // Nobody called yet, so no token names them, and the person is found all the same.
+    let found: Value = serde_json::from_str(&hosted.stile(&["person", "show", &other])).unwrap();
+    assert_eq!((&found["name"], &found["issuer"]), (&json!("ann"), &json!("https://id.example")));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+use rusqlite::{Connection, TransactionBehavior, params};
 use stile_domain::history::past_change::ChangeNumber;
 use stile_domain::history::retention::{RowOf, VersionClass, row_of};
 
@@ -60,27 +60,21 @@ pub(super) fn space(
     Ok(connection.query_row(store, [folder, path], |row| row.get(0))?)
 }
 
-/// Returns the numbers of the spaces with folders.
-pub(super) fn spaces_of<const N: usize>(
-    connection: &Connection,
-    folders: [&str; N],
-) -> rusqlite::Result<[Option<i64>; N]> {
-    let mut spaces = [None; N];
-    let mut query = connection.prepare_cached("SELECT space FROM spaces WHERE folder = ?1")?;
-    for (space, folder) in spaces.iter_mut().zip(folders) {
-        *space = query.query_row([folder], |row| row.get(0)).optional()?;
-    }
-    Ok(spaces)
+/// Returns the number of each space, and what its folder is recognised by, the earliest first.
+pub(super) fn spaces(connection: &Connection) -> rusqlite::Result<Vec<(i64, String)>> {
+    let mut query = connection.prepare("SELECT space, folder FROM spaces ORDER BY space")?;
+    query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
-/// Gives the space `to` another folder, with what was recorded for that folder as the space `from`.
+/// Gives the space `to` another folder, with what was recorded for the spaces `joined`, of which
+/// one may have that folder.
 pub(super) fn adopt(
     connection: &mut Connection,
-    (to, from): (i64, Option<i64>),
+    (to, joined): (i64, &[i64]),
     (folder, path): (&str, &str),
 ) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if let Some(from) = from.filter(|from| *from != to) {
+    for &from in joined {
         transaction.execute("UPDATE changes SET space = ?2 WHERE space = ?1", [from, to])?;
         let unrecorded = "UPDATE OR REPLACE unrecorded SET space = ?2 WHERE space = ?1";
         transaction.execute(unrecorded, [from, to])?;

@@ -335,6 +335,20 @@ impl History {
     /// # Errors
     /// [`HistoryError`].
     pub fn adopt(state: &StateDir, root: &Path, old: &OldSpace) -> Result<(), HistoryError> {
+        Self::adopt_spaces(state, root, &|folder| folder == old.identity)
+    }
+
+    /// Makes the history of all spaces of a state folder, which is one person's, the history of the
+    /// folder `root`. Does nothing if there is none.
+    pub(crate) fn adopt_all(state: &StateDir, root: &Path) -> Result<(), HistoryError> {
+        Self::adopt_spaces(state, root, &|_| true)
+    }
+
+    fn adopt_spaces(
+        state: &StateDir,
+        root: &Path,
+        is_old: &dyn Fn(&str) -> bool,
+    ) -> Result<(), HistoryError> {
         let folder = state.path().join(FOLDER);
         if !folder.join(database::NAME).exists() {
             return Ok(());
@@ -343,23 +357,39 @@ impl History {
         let path = root.canonicalize()?;
         let identity = folder_identity(&path.metadata()?, &path);
         let held = |space: i64| folder.join(HELD).join(space.to_string());
-        let spaces = database::spaces_of(&connection, [&old.identity, &identity])?;
-        let [Some(to), from] = spaces else { return Ok(()) };
-        for space in spaces.into_iter().flatten() {
-            if is_served(&held(space))? {
+        let spaces = database::spaces(&connection)?;
+        let (own, mut olds): (Vec<_>, Vec<_>) =
+            spaces.into_iter().partition(|(_, folder)| *folder == identity);
+        olds.retain(|(_, folder)| is_old(folder));
+        let Some(((to, _), others)) = olds.split_first() else { return Ok(()) };
+        // The row of the folder goes before another one gets its folder.
+        let joined: Vec<i64> = own.iter().chain(others).map(|(space, _)| *space).collect();
+        for space in joined.iter().chain([to]) {
+            if is_served(&held(*space))? {
                 return Err(HistoryError::InUse);
             }
         }
-        database::adopt(&mut connection, (to, from), (&identity, &path.to_string_lossy()))?;
+        database::adopt(&mut connection, (*to, &joined), (&identity, &path.to_string_lossy()))?;
         // What a killed server of the folder held is found under the number that counts now.
-        if let Some(from) = from.filter(|from| held(*from).exists()) {
-            make_folder(&held(to))?;
+        for from in joined.into_iter().filter(|from| held(*from).exists()) {
+            make_folder(&held(*to))?;
             for entry in std::fs::read_dir(held(from))? {
                 let entry = entry?;
-                std::fs::rename(entry.path(), held(to).join(entry.file_name()))?;
+                std::fs::rename(entry.path(), held(*to).join(entry.file_name()))?;
             }
         }
         Ok(())
+    }
+
+    /// Returns what the folders of the spaces of a state folder are recognised by. Makes no
+    /// history.
+    pub(crate) fn folders(state: &Path) -> Result<Vec<String>, HistoryError> {
+        let folder = state.join(FOLDER);
+        if !folder.join(database::NAME).exists() {
+            return Ok(Vec::new());
+        }
+        let (connection, _) = database::open(&folder)?;
+        Ok(database::spaces(&connection)?.into_iter().map(|(_, folder)| folder).collect())
     }
 
     /// Returns the settings that held when this process opened the history.

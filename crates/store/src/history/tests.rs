@@ -663,6 +663,31 @@ fn an_adopted_folder_has_the_history_of_the_old_one_and_its_own() {
 }
 
 #[test]
+fn a_folder_of_a_person_has_the_history_of_all_folders_that_came_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDir::open(&folder.path().join("state")).unwrap();
+    let roots = ["one", "two", "three"].map(|name| folder.path().join(name));
+    assert_eq!(History::folders(state.path()).unwrap(), [""; 0]);
+    History::adopt_all(&state, folder.path()).unwrap();
+    assert!(!state.path().join("history").exists(), "none is made");
+    for root in &roots {
+        fs::create_dir(root).unwrap();
+        let history = History::open_to_serve(&state, root, &named(LIMITS)).unwrap();
+        keep(&history, &author("ann"), "/a", b"1", b"2").unwrap();
+    }
+    assert_eq!(History::folders(state.path()).unwrap().len(), 3);
+    // The folder has a history of its own already, which is neither the first nor the last.
+    History::adopt_all(&state, &roots[1]).unwrap();
+    let adopted = History::open_to_serve(&state, &roots[1], &named(LIMITS)).unwrap();
+    assert_eq!(adopted.changes(&ChangeQuery::default()).unwrap().len(), 3);
+    assert_eq!(History::folders(state.path()).unwrap().len(), 1);
+    drop(adopted);
+    History::adopt_all(&state, &roots[1]).unwrap();
+    let adopted = History::open_to_serve(&state, &roots[1], &named(LIMITS)).unwrap();
+    assert_eq!(adopted.changes(&ChangeQuery::default()).unwrap().len(), 3, "nothing is to be done");
+}
+
+#[test]
 fn what_the_history_said_it_keeps_is_there_under_every_limit() {
     for (limit, seed) in [(60_000, 1), (400_000, 2), (400_000, 3), (1_500_000, 4), (1 << 30, 5)] {
         let rig = Rig::with(HistoryLimits { days: 30, bytes: limit });

@@ -94,7 +94,11 @@ impl Database {
         let other = pooler::check(&settings, &connection)?;
         let condition = Known::default();
         condition.note(condition::look(&connection)?);
-        schema::migrate(&connection)?.done()?;
+        let migrated = schema::migrate(&connection).map_err(|error| match error.is_read_only() {
+            true => DatabaseError::TakesNoWrites,
+            false => error.into(),
+        });
+        migrated?.done()?;
         let role = roles::role_of(&connection)?;
         if role == DatabaseRole::SkipsRowSecurity
             && let Some(caution) = role.caution()

@@ -49,6 +49,12 @@ pub enum DatabaseError {
          the primary first; nothing was changed"
     )]
     TakesNoWrites,
+    /// The database takes no writes, and something was to be stored.
+    #[error(
+        "the database takes no writes now (it is a standby, or `default_transaction_read_only` is \
+         on); nothing was stored: run this again once it takes writes, or on the primary"
+    )]
+    NotWritten,
     /// A pooler forgets prepared statements between two transactions.
     #[error(
         "the address of the database leads to a pooler of connections, such as PgBouncer, that \
@@ -95,7 +101,7 @@ pub enum DatabaseError {
 impl From<PgError> for DatabaseError {
     fn from(error: PgError) -> Self {
         match error.is_read_only() {
-            true => Self::TakesNoWrites,
+            true => Self::NotWritten,
             false => Self::Failed { reason: error.to_string() },
         }
     }
@@ -137,11 +143,10 @@ impl PgError {
 
     /// Returns whether the database takes no writes: it is a standby, or its settings say so.
     pub(crate) fn is_read_only(&self) -> bool {
-        let code = match self {
-            Self::Database(error) => error.code(),
-            _ => None,
-        };
-        code == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
+        match self {
+            Self::Database(error) => error.code().is_some_and(is_read_only),
+            _ => false,
+        }
     }
 
     /// Returns whether the same request may pass a second later.
@@ -235,6 +240,9 @@ impl From<PgError> for Problem {
             SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => return Self::Corrupt,
             _ => {}
         }
+        if is_read_only(code) {
+            return Self::TakesNoWrites;
+        }
         if is_of_connection(code) {
             outage::report(&describe(&error));
             return Self::Busy;
@@ -256,17 +264,20 @@ fn is_io(error: &tokio_postgres::Error) -> bool {
 /// Returns whether an error passes without a change of the request: the database restarts, fails
 /// over or has no connection left, or another transaction was in the way.
 fn passes(code: &SqlState) -> bool {
-    const CODES: [SqlState; 7] = [
+    const CODES: [SqlState; 5] = [
         SqlState::LOCK_NOT_AVAILABLE,
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::READ_ONLY_SQL_TRANSACTION,
-        // So a standby answers to a transaction that sees no other one.
-        SqlState::FEATURE_NOT_SUPPORTED,
         SqlState::OUT_OF_MEMORY,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
     ];
-    CODES.contains(code) || is_of_connection(code)
+    CODES.contains(code) || is_of_connection(code) || is_read_only(code)
+}
+
+/// Returns whether an error says that the database takes no writes.
+fn is_read_only(code: &SqlState) -> bool {
+    // A standby says the second of a transaction that sees no other one, and nothing else does.
+    [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::FEATURE_NOT_SUPPORTED].contains(code)
 }
 
 /// Returns whether an error is about the connection, or all connections, and not about a statement.

@@ -23,6 +23,10 @@ pub struct KnownPerson {
     pub id: String,
     /// When the person was made.
     pub made: Instant,
+    /// Who issues the person's tokens.
+    pub issuer: Option<String>,
+    /// The subject of the person's tokens.
+    pub name: Option<String>,
     /// How many records the person has.
     pub records: u64,
     /// The SHA-256 of the issuer, a zero byte, and the subject.
@@ -133,6 +137,38 @@ impl Database {
         Ok(changed)
     }
 
+    /// Returns what the folder of a person's files is recognised by; `None` if none was served yet.
+    pub(crate) fn folder_of(&self, tenant: &Tenant) -> Result<Option<String>, PgError> {
+        let connection = self.begin_read(&ReadLimit::none())?;
+        let text = "SELECT folder FROM tenants WHERE number = $1";
+        let row = connection.one(text, params![tenant.number()]);
+        connection.end("ROLLBACK");
+        row?.map_or(Ok(None), |row| Ok(row.try_get(0)?))
+    }
+
+    /// Records what the folder of a person's files is recognised by.
+    pub(crate) fn set_folder(&self, tenant: &Tenant, folder: &str) -> Result<(), PgError> {
+        let connection = self.begin_write()?;
+        let text = "UPDATE tenants SET folder = $2 WHERE number = $1";
+        match connection.execute(text, params![tenant.number(), folder]) {
+            Ok(_) => connection.commit(),
+            Err(error) => {
+                connection.end("ROLLBACK");
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the identifier of each tenant whose folder was served, and what that folder is
+    /// recognised by.
+    pub(crate) fn folders(&self) -> Result<Vec<(String, String)>, PgError> {
+        let connection = self.begin_read(&ReadLimit::none())?;
+        let text = "SELECT id, folder FROM tenants WHERE folder IS NOT NULL ORDER BY number";
+        let rows = connection.rows(text, &[]);
+        connection.end("ROLLBACK");
+        rows?.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
     /// Returns all tenants, that of the one owner and that of the operator too.
     ///
     /// # Errors
@@ -160,7 +196,7 @@ fn count(row: &Row, at: usize) -> Result<u64, PgError> {
 }
 
 fn people(connection: &PgConnection) -> Result<Vec<KnownPerson>, PgError> {
-    let text = "SELECT number, id, made, subject FROM tenants \
+    let text = "SELECT number, id, made, subject, issuer, name FROM tenants \
                 WHERE subject IS NOT NULL AND subject <> $1 ORDER BY number";
     let rows = connection.rows(text, params![operators_digest()])?;
     let mut people = Vec::new();
@@ -172,7 +208,8 @@ fn people(connection: &PgConnection) -> Result<Vec<KnownPerson>, PgError> {
         let records = connection.one(records, params![number])?;
         let records = records.map(|row| count(&row, 0)).transpose()?.unwrap_or_default();
         let (id, made) = (row.try_get(1)?, Instant(row.try_get(2)?));
-        people.push(KnownPerson { id, made, records, digest: row.try_get(3)? });
+        let (issuer, name) = (row.try_get(4)?, row.try_get(5)?);
+        people.push(KnownPerson { id, made, issuer, name, records, digest: row.try_get(3)? });
     }
     Ok(people)
 }

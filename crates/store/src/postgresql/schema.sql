@@ -9,8 +9,14 @@ CREATE TABLE tenants (
     id text NOT NULL UNIQUE,
     -- The SHA-256 of the issuer, a zero byte, and the subject.
     subject bytea UNIQUE,
+    -- The issuer and the subject, for the operator's list. No statement finds a person by them.
+    issuer text,
+    name text,
     -- In microseconds since 1970.
     made bigint NOT NULL,
+    -- What the folder of the person's files is recognised by, once it was served. Another folder at
+    -- its place is refused until the operator adopts it.
+    folder text,
     -- 1 while a copy of the person's rows is under way, and 2 while one of a whole database is.
     -- Such a tenant cannot be opened, and in the second case no other.
     incomplete bigint NOT NULL DEFAULT 0

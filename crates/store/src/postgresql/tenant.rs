@@ -1,7 +1,8 @@
 //! The people who have rows of their own in a database.
 //!
-//! A person is the subject of an issuer of tokens. The table `tenants` has only a digest of both. A
-//! deployment for one person has the sole tenant, which belongs to no subject.
+//! A person is the subject of an issuer of tokens. The table `tenants` finds people by a digest of
+//! both, and has both for the operator's list. A deployment for one person has the sole tenant,
+//! which belongs to no subject.
 
 use std::sync::Arc;
 
@@ -64,7 +65,8 @@ pub enum PersonName {
 /// What a tenant is found by.
 enum Lookup<'a> {
     Sole,
-    Subject(Vec<u8>),
+    /// The issuer and the subject.
+    Subject(&'a str, &'a str),
     Id(&'a str),
 }
 
@@ -109,7 +111,7 @@ impl Database {
     /// # Errors
     /// [`DatabaseError`] if the database does not answer, or the rows are not yet all copied.
     pub fn tenant_of(&self, issuer: &str, subject: &str) -> Result<Tenant, DatabaseError> {
-        self.found_or_made(&Lookup::Subject(digest(issuer, subject)))?.complete()
+        self.found_or_made(&Lookup::Subject(issuer, subject))?.complete()
     }
 
     /// Returns the tenant of a subject. `None` if there is none yet.
@@ -121,7 +123,7 @@ impl Database {
         issuer: &str,
         subject: &str,
     ) -> Result<Option<Tenant>, DatabaseError> {
-        let found = self.found(&Lookup::Subject(digest(issuer, subject)))?;
+        let found = self.found(&Lookup::Subject(issuer, subject))?;
         found.map(FoundTenant::complete).transpose()
     }
 
@@ -132,7 +134,7 @@ impl Database {
     /// # Errors
     /// [`DatabaseError`] if the database does not answer.
     pub fn operators_tenant(&self) -> Result<Tenant, DatabaseError> {
-        self.found_or_made(&Lookup::Subject(operators_digest()))?.complete()
+        self.found_or_made(&Lookup::Subject("", ""))?.complete()
     }
 
     /// Returns the tenant that a command names. `None` if there is none.
@@ -204,7 +206,7 @@ impl Database {
 impl<'a> Lookup<'a> {
     fn of(person: &'a PersonName) -> Self {
         match person {
-            PersonName::Subject { issuer, subject } => Self::Subject(digest(issuer, subject)),
+            PersonName::Subject { issuer, subject } => Self::Subject(issuer, subject),
             PersonName::Id(id) => Self::Id(id),
         }
     }
@@ -226,8 +228,8 @@ fn find(connection: &PgConnection, lookup: &Lookup<'_>) -> Result<Option<FoundTe
     let select = "SELECT number, id, subject IS NULL, incomplete <> 0 FROM tenants WHERE";
     let row = match lookup {
         Lookup::Sole => connection.one(&format!("{select} subject IS NULL"), &[])?,
-        Lookup::Subject(subject) => {
-            connection.one(&format!("{select} subject = $1"), params![subject])?
+        Lookup::Subject(issuer, subject) => {
+            connection.one(&format!("{select} subject = $1"), params![digest(issuer, subject)])?
         }
         Lookup::Id(id) => connection.one(&format!("{select} id = $1"), params![id])?,
     };
@@ -240,13 +242,17 @@ fn find(connection: &PgConnection, lookup: &Lookup<'_>) -> Result<Option<FoundTe
 /// Makes a tenant and the row of its history, unless another server was faster.
 fn make(connection: &PgConnection, lookup: &Lookup<'_>) -> Result<FoundTenant, PgError> {
     let id = uuid::Uuid::new_v4().simple().to_string();
-    let subject = match lookup {
-        Lookup::Subject(subject) => Some(subject),
+    let named = match lookup {
+        Lookup::Subject(issuer, subject) => Some((*issuer, *subject)),
         Lookup::Sole | Lookup::Id(_) => None,
     };
-    let text = "INSERT INTO tenants (id, subject, made) VALUES ($1, $2, $3) \
-                ON CONFLICT DO NOTHING RETURNING number";
-    if let Some(row) = connection.one(text, params![id, subject, now().0])? {
+    let subject = named.map(|(issuer, subject)| digest(issuer, subject));
+    // The operator has no name, and PostgreSQL takes no text with a zero byte.
+    let named = named.filter(|(_, name)| !name.is_empty() && !name.contains('\0'));
+    let (issuer, name) = named.unzip();
+    let text = "INSERT INTO tenants (id, subject, made, issuer, name) \
+                VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING RETURNING number";
+    if let Some(row) = connection.one(text, params![id, subject, now().0, issuer, name])? {
         let number: i64 = row.try_get(0)?;
         connection.batch(&format!("SELECT set_config('stile.tenant', '{number}', true)"))?;
         let text = "INSERT INTO history (tenant, records, changes, lineage, forgotten) \

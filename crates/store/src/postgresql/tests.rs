@@ -94,7 +94,10 @@ fn a_subject_is_one_tenant_for_all_servers_and_nobody_else() {
     assert_eq!(first.find_tenant(ISSUER, "nobody"), Ok(None));
     let rows = database.run("SELECT * FROM stile.tenants");
     assert_eq!(rows.lines().count(), all.len());
-    assert!(!rows.contains("issuer") && !rows.contains("ann"), "{rows}");
+    let named = first.people().unwrap().into_iter().map(|it| (it.issuer, it.name));
+    let name = |issuer: &str, name: &str| (Some(issuer.to_owned()), Some(name.to_owned()));
+    let other = name("https://other.example", "ann");
+    assert_eq!(named.collect::<Vec<_>>(), [name(ISSUER, "ann"), name(ISSUER, "bob"), other]);
     assert_eq!(database.run("SELECT count(*) FROM stile.history").trim(), "5");
 }
 

@@ -95,7 +95,7 @@ fn a_database_that_is_read_only_by_default_is_obeyed_and_named() {
         records.read(&permits().1, Instant(1), |view| Ok(view.sources_of("messages", None)?.len()));
     assert_eq!(read, Ok(1), "reads are answered");
     for _ in 0..2 {
-        assert_eq!(put(&records, "second"), Err(Problem::NotStored));
+        assert_eq!(put(&records, "second"), Err(Problem::TakesNoWrites));
     }
     let changed = opened.change_access(|it| it.execute("DELETE FROM short_lived", &[]));
     assert!(changed.is_err_and(|error: PgError| error.is_read_only()));

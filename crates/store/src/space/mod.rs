@@ -258,13 +258,25 @@ impl Space {
     /// # Errors
     /// [`OpenError`] if the folder cannot be opened.
     pub fn open_ambient_to_read(root: &Path, options: SpaceOptions) -> Result<Self, OpenError> {
+        Ok(Self::of_root_to_read(Root::open(root, &options.mounts)?, options))
+    }
+
+    /// Opens a folder of the machine that its operator has not adopted. Reads and writes nothing in
+    /// the folder, and every call is refused.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the folder cannot be opened.
+    pub fn open_ambient_refused(root: &Path, options: SpaceOptions) -> Result<Self, OpenError> {
+        Ok(Self::of_root_to_read(Root::open_refused(root)?, options))
+    }
+
+    fn of_root_to_read(root: Root, options: SpaceOptions) -> Self {
         let abilities = Abilities { lock: false, exchange: None };
-        let root = Arc::new(Root::open(root, &options.mounts)?);
-        let options = Arc::new(options);
+        let (root, options) = (Arc::new(root), Arc::new(options));
         let keeper = keeper::Keeper::new(0, None, Arc::clone(&options.events));
         let kept = (None, keeper, None);
         let inner = Inner::new(root, Arc::default(), abilities, Arc::clone(&options), kept);
-        Ok(Self::of(OnFirstUse::made(Arc::new(inner)), options))
+        Self::of(OnFirstUse::made(Arc::new(inner)), options)
     }
 
     fn of(inner: OnFirstUse<Arc<Inner>, OpenError>, options: Arc<SpaceOptions>) -> Self {

@@ -31,6 +31,8 @@ pub(super) struct Root {
     mounts: Vec<SpacePath>,
     /// When the path led to the folder last.
     checked: Mutex<Instant>,
+    /// Whether the folder is one that its operator has not adopted, so that every call is refused.
+    is_another: bool,
 }
 
 /// How old a check may be.
@@ -50,7 +52,13 @@ impl Root {
         let identity = os::status(&handle)?.identity();
         let mut mounts: Vec<_> = mounts.iter().filter(|path| !path.is_root()).cloned().collect();
         mounts.sort();
-        Ok(Self { handle, path, identity, mounts, checked: Mutex::new(Instant::now()) })
+        let checked = Mutex::new(Instant::now());
+        Ok(Self { handle, path, identity, mounts, checked, is_another: false })
+    }
+
+    /// Opens a folder that its operator has not adopted: every check refuses it.
+    pub(super) fn open_refused(path: &Path) -> io::Result<Self> {
+        Ok(Self { is_another: true, ..Self::open(path, &[])? })
     }
 
     /// Returns the mount points that the owner named, each after those above it.
@@ -91,6 +99,9 @@ impl Root {
 
     /// Checks that the path leads to this folder. Once the folder is back, everything goes on.
     pub(super) fn check(&self, check: Check) -> Result<(), Refusal> {
+        if self.is_another {
+            return Err(Refusal::RootReplaced);
+        }
         let lock = || self.checked.lock().unwrap_or_else(PoisonError::into_inner);
         if check == Check::Recent && lock().elapsed() < MAX_AGE {
             return Ok(());

@@ -156,6 +156,28 @@ pub fn system_user_name() -> Option<String> {
     None
 }
 
+/// Returns who owns a folder, if that is not the user of this process: the name in the password
+/// file, or the number.
+///
+/// # Errors
+/// The error of the file system.
+#[cfg(unix)]
+pub fn other_owner(folder: &Path) -> io::Result<Option<String>> {
+    let metadata = folder.metadata()?;
+    if private::is_ours(&metadata) {
+        return Ok(None);
+    }
+    let number = std::os::unix::fs::MetadataExt::uid(&metadata);
+    let name = std::fs::read_to_string("/etc/passwd").ok().and_then(|it| user_in(&it, number));
+    Ok(Some(name.unwrap_or_else(|| format!("#{number}"))))
+}
+
+/// Returns `None`: the system does not say who owns a folder.
+#[cfg(not(unix))]
+pub fn other_owner(_: &Path) -> io::Result<Option<String>> {
+    Ok(None)
+}
+
 /// Finds the name of a user number in a password file.
 #[cfg(unix)]
 fn user_in(record: &str, number: u32) -> Option<String> {

@@ -109,7 +109,31 @@ impl StateError {
     /// Returns whether the same operation may pass a moment later: the database on PostgreSQL
     /// cannot answer now, or takes no writes now.
     pub fn passes(&self) -> bool {
-        matches!(self, Self::Database { error: TableError::Busy | TableError::Unknown, .. })
+        matches!(
+            self,
+            Self::Database {
+                error: TableError::Busy | TableError::TakesNoWrites | TableError::Unknown,
+                ..
+            }
+        )
+    }
+
+    /// Returns what a person or a client reads of the error: what is true now, and what to do. It
+    /// names neither paths nor what was looked up.
+    pub fn consequence(&self) -> &'static str {
+        match self {
+            Self::Database { error: TableError::Busy, .. } => {
+                "The database cannot answer now, and nothing was stored. Try again in a second."
+            }
+            Self::Database { error: TableError::TakesNoWrites, .. } => {
+                "The database takes no writes now, since it is a standby or is set to read only. \
+                 Nothing was stored. Try again once it takes writes."
+            }
+            Self::Database { error: TableError::Unknown, .. } => {
+                "The database did not say whether it kept the change. Look before you repeat it."
+            }
+            _ => "The server could not use its storage, and its log says why.",
+        }
     }
 
     /// Logs what did not happen because of the error. A database that cannot answer has a line in

@@ -27,6 +27,12 @@ pub enum TableError {
     /// PostgreSQL cannot answer now. The same call may pass later.
     #[error("the database cannot answer now")]
     Busy,
+    /// PostgreSQL takes no writes: it is a standby, or its settings say so.
+    #[error(
+        "the database takes no writes now (it is a standby, or `default_transaction_read_only` is \
+         on); nothing was stored"
+    )]
+    TakesNoWrites,
     /// PostgreSQL did not say whether it kept a change.
     #[error("the database did not say whether it kept the change; look before you repeat it")]
     Unknown,
@@ -52,6 +58,8 @@ impl From<PgError> for TableError {
     fn from(error: PgError) -> Self {
         if error.is_conflict() {
             Self::Conflict
+        } else if error.is_read_only() {
+            Self::TakesNoWrites
         } else if error.passes() {
             if error.is_outage() {
                 report_outage(&error);

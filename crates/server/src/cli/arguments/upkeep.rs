@@ -7,7 +7,7 @@ use super::{
     Settings, flag, json, one, positional, setting_argument, setting_arguments, settings_of_nobody,
 };
 use crate::config::CommandGroup;
-use crate::config::declarations::{CONFIG, ROOT, STATE};
+use crate::config::declarations::{CONFIG, ROOT, SPACES, STATE};
 
 /// Returns the commands, in the order of help.
 pub(super) fn commands(settings: Settings<'_>) -> [Command; 8] {
@@ -45,7 +45,15 @@ stay the same; the next searches read the files again.",
 fn space(settings: Settings<'_>) -> Command {
     Command::new("space")
         .about("Says which folder a space is.")
-        .args(settings_of_nobody(settings, CommandGroup::Token).map(|arg| arg.global(true)))
+        .args(setting_arguments(settings, CommandGroup::Token).map(|arg| arg.global(true)))
+        .arg(
+            one(
+                SPACES.declaration.key,
+                "DIR",
+                "With --person: the folder in which servers keep the spaces of people.",
+            )
+            .global(true),
+        )
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(
@@ -54,7 +62,7 @@ fn space(settings: Settings<'_>) -> Command {
                     "Makes a folder that was moved or restored the space that it was before: its \
                      tokens, approvals and history go on.",
                 )
-                .arg(positional("folder", "DIR", "The folder as it is now."))
+                .arg(positional("folder", "DIR", "The folder as it is now.").required(false))
                 .arg(one(
                     "from",
                     "SPACE",
@@ -70,8 +78,12 @@ the tokens of another one by chance. This command shows both folders, the tokens
 will open the new one, and those that ended. Stop the servers of both folders first. The old folder \
 is a space of its own afterwards, which the tokens do not open.
 
+With --person and --spaces it is the folder of that person among those of all people. Run that as the \
+user of the servers. Servers that had the old folder open are to be started again.
+
 Examples:
   stile space adopt ~/notes
+  stile space adopt --person ann --spaces /srv/people
   stile space adopt /mnt/disk/notes --from /home/ann/notes --yes",
                 ),
         )
@@ -102,6 +114,12 @@ fn doctor(settings: Settings<'_>) -> Command {
             "With --public: certificates of authorities to trust besides the system's, in PEM.",
         ))
         .arg(json())
+        .arg(one(
+            SPACES.declaration.key,
+            "DIR",
+            "The folder of people's spaces, to check that each person has the folder that was \
+             served.",
+        ))
         .args(setting_arguments(settings, CommandGroup::Connect))
         .after_help(
             "\

@@ -10,6 +10,7 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::Scopes;
 use stile_records::RecordService;
+use stile_records::grant_answers::grant_json;
 use stile_store::files::NewFile;
 use stile_store::person_folder::{self, FolderRoom};
 use stile_store::postgresql::{Database, KnownPerson, TableRoom, Tenant};
@@ -49,8 +50,9 @@ pub(super) fn run(invocation: Invocation<'_>) -> Result<(), Failure> {
                 let rows = people.iter().map(Listed::to_json);
                 return Ok(terminal::write_json(output, &Value::from_iter(rows))?);
             }
-            let headings =
-                ["ID", "NAME", "MADE (UTC)", "LAST USE (UTC)", "RECORDS", "FILES", "BYTES"];
+            let headings = [
+                "ID", "NAME", "ISSUER", "MADE (UTC)", "LAST USE (UTC)", "RECORDS", "FILES", "BYTES",
+            ];
             let rows = people.iter().map(Listed::row);
             Ok(output.write_all(table(colours, headings, rows).as_bytes())?)
         }
@@ -72,7 +74,7 @@ struct Operator {
 /// A person as the list shows them.
 struct Listed {
     person: KnownPerson,
-    /// The subject that tokens name; `None` if no token, approval or session names the person.
+    /// The subject of the person's tokens, if they are of the issuer that the command is about.
     subject: Option<String>,
     last_use: Option<i64>,
     /// What the person's folder holds; `None` if the settings do not say where folders are.
@@ -80,10 +82,16 @@ struct Listed {
 }
 
 impl Listed {
+    /// Returns the subject of the person, of whichever issuer.
+    fn name(&self) -> Option<&str> {
+        self.person.name.as_deref().or(self.subject.as_deref())
+    }
+
     fn to_json(&self) -> Value {
         json!({
             "id": self.person.id,
-            "name": self.subject,
+            "name": self.name(),
+            "issuer": self.person.issuer,
             "made": self.person.made.to_rfc3339(),
             "last_use": self.last_use.map(|used| Instant(used * 1_000_000).to_rfc3339()),
             "records": self.person.records,
@@ -92,12 +100,13 @@ impl Listed {
         })
     }
 
-    fn row(&self) -> [String; 7] {
+    fn row(&self) -> [String; 8] {
         let dash = || "-".to_owned();
         let used = self.last_use.map(|used| minute(Instant(used.saturating_mul(1_000_000))));
         [
             self.person.id.clone(),
-            cell(self.subject.as_deref()),
+            cell(self.name()),
+            cell(self.person.issuer.as_deref()),
             minute(self.person.made),
             used.unwrap_or_else(dash),
             self.person.records.to_string(),
@@ -123,8 +132,11 @@ impl Operator {
         let people = self.database.people()?.into_iter().map(|person| {
             let known = uses.iter().find(|(subject, _)| person.is(issuer, subject));
             let files = self.folder(&person.id).map(|folder| person_folder::room(&folder));
+            // The tokens of this name are another person's where another issuer named this one.
+            let is_of_issuer = person.issuer.as_deref() == Some(issuer);
+            let of_issuer = || person.name.clone().filter(|_| is_of_issuer);
             Ok(Listed {
-                subject: known.map(|(subject, _)| subject.clone()),
+                subject: known.map(|(subject, _)| subject.clone()).or_else(of_issuer),
                 last_use: known.and_then(|(_, used)| *used),
                 files: files.transpose()?,
                 person,
@@ -183,8 +195,8 @@ impl Operator {
         let records = self.home.records_of(&tenant, clock::now())?;
         let caller = auth::command_line(name, Scopes::none(), RecordsClaim::Owner);
         let services = RecordService::new(records);
-        let records = owner::Owner { services, caller, now: clock::now() };
-        let records = export::write(&records, &to.join("records"), (None, None))?;
+        let of_person = owner::Owner { services, caller, now: clock::now() };
+        let records = export::write(&of_person, &to.join("records"), (None, None))?;
         let files = match self.folder(tenant.id()) {
             Some(folder) => person_folder::copy(&folder, &to.join("space"))?,
             None => {
@@ -193,12 +205,20 @@ impl Operator {
             }
         };
         let lines = self.export_journal(listed.subject.as_deref(), &to.join("journal.jsonl"))?;
-        let access = self.export_access(listed.subject.as_deref(), &to.join("access.json"))?;
+        let grants = of_person.services.grants(&of_person.caller)?;
+        let grants = grants.iter().map(|grant| grant_json(grant, of_person.now)).collect();
+        let access = self.export_access(&listed, grants, &to.join("access.json"))?;
+        let of_access = |what: &str| access[what].as_array().map_or(0, Vec::len);
         writeln!(
             output,
-            "exported {} records of {} streams, {} files, {lines} lines of the journal and {access} \
-             tokens and approvals",
-            records.records, records.streams, files.files
+            "exported {} records of {} streams, {} files, {lines} lines of the journal, {} grants, \
+             {} tokens and {} approvals",
+            records.records,
+            records.streams,
+            files.files,
+            of_access("grants"),
+            of_access("tokens"),
+            of_access("approvals"),
         )?;
         Ok(())
     }
@@ -219,30 +239,53 @@ impl Operator {
         Ok(count)
     }
 
-    fn export_access(&self, subject: Option<&str>, to: &Path) -> Result<usize, Failure> {
-        let tokens = self.tokens()?;
-        let is_own = |other: &str| subject == Some(other);
+    /// Writes who the person is, what the person let clients do and see, and where the person is
+    /// signed in. No secret is among that: the database has digests of those alone.
+    fn export_access(
+        &self,
+        listed: &Listed,
+        grants: Vec<Value>,
+        to: &Path,
+    ) -> Result<Value, Failure> {
+        let (tokens, now) = (self.tokens()?, unix_seconds(wall_clock()));
+        let is_own = |other: &str| listed.subject.as_deref() == Some(other);
+        let (uses, names) = (tokens.uses()?, tokens.self_given_names(now)?);
         let made = tokens.list()?.into_iter().filter(|token| is_own(&token.subject)).map(|token| {
             json!({
+                "used": uses.get(&token.jti), "client_calls_itself": names.get(&token.jti),
                 "jti": token.jti, "client": token.client, "scopes": token.scopes,
                 "grant": token.grant, "owner": token.owner, "issued": token.issued,
                 "expires": token.expires, "revoked": token.revoked,
             })
         });
-        let made: Vec<Value> = made.collect();
         let approved = tokens.authorizations()?.into_iter().filter(|it| is_own(&it.subject));
         let approved = approved.map(|approval| {
             json!({
-                "id": approval.id, "client": approval.client_name, "scopes": approval.scopes,
-                "grant": approval.grant, "created": approval.created, "ended": approval.ended,
+                "client_calls_itself": names.get(&approval.id),
+                "id": approval.id, "client_id": approval.client, "client": approval.client_name,
+                "scopes": approval.scopes, "grant": approval.grant,
+                "single_use": approval.single_use, "created": approval.created,
+                "expires": approval.expires, "used": approval.used, "ended": approval.ended,
             })
         });
-        let approved: Vec<Value> = approved.collect();
-        let count = made.len() + approved.len();
+        let sessions = tokens.sessions(now)?.into_iter().filter(|it| is_own(&it.subject));
+        let sessions = sessions.map(|session| {
+            json!({
+                "signed_in": session.created, "used": session.used, "browser": session.browser,
+                "address": session.address,
+            })
+        });
+        let access = json!({
+            "person": listed.to_json(),
+            "grants": grants,
+            "tokens": Value::from_iter(made),
+            "approvals": Value::from_iter(approved),
+            "browser_sessions": Value::from_iter(sessions),
+        });
         let mut file = NewFile::create(to)?;
-        writeln!(file, "{:#}", json!({ "tokens": made, "approvals": approved }))?;
+        writeln!(file, "{access:#}")?;
         file.finish()?;
-        Ok(count)
+        Ok(access)
     }
 
     /// Shows what would be removed, and removes it if the operator says so. Access ends first: what

@@ -34,6 +34,7 @@ use crate::cli::invocation::{Invocation, settings, user_name};
 use crate::config::{Config, Environment, Resolved, SpaceRecords};
 use crate::fleet::Fleet;
 use crate::http::HttpOptions;
+use crate::http::carried_sessions::CarriedSessions;
 use crate::http::kept_sessions::KeptSessions;
 use crate::live_notes::ServedNotes;
 use crate::owned_space::OwnedSpace;
@@ -102,6 +103,9 @@ fn open(
         None => resolved,
     };
     let config = &resolved.config;
+    if let Some(people) = &people {
+        people.warn_of_other_folders(config)?;
+    }
     let open_space = open::open_space_at(&home, &resolved)?;
     let tools = offered_tools(&open_space, provider.as_ref());
     let owned = OwnedSpace::new(
@@ -136,7 +140,12 @@ fn open(
     });
     let fleet = fleet(&home, &service)?;
     // A connection of its own: no lookup of a token waits while a session is written.
-    let kept_sessions = Some(KeptSessions::new(Arc::new(home.tokens()?)));
+    // Without a key to sign with, a session is known to one server where it cannot be stored.
+    let carried = match home.database() {
+        Some(_) => home.key().ok().and_then(|key| CarriedSessions::new(&key).ok()),
+        None => None,
+    };
+    let kept_sessions = Some(KeptSessions::new(Arc::new(home.tokens()?), carried));
     // Where each person has a space, and where people sign in elsewhere, nobody owns them all.
     let owned = Some(owned).filter(|_| provider.is_none() && people.is_none());
     owned.iter().for_each(OwnedSpace::count_ahead);
@@ -279,6 +288,9 @@ impl Server {
         let Some(local) = local else {
             return http_server::serve(config, options, service, verifier, on_listening).await;
         };
+        if local.space.replaces_another {
+            writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;
+        }
         let sign_in = provider
             .sign_in(config, outbound)?
             .map(|sign_in| sign_in.shared_by(&local.key, &local.tokens, Instant::now()));

@@ -4,6 +4,11 @@
 //! server, so tokens and history of the old folder do not count for it. Only the owner can know
 //! better. The command shows both folders and what will open the new one, and changes something
 //! only if the owner says so, by a flag or on the terminal.
+//!
+//! `of_person` does the same for the folder of a person, which the operator of several people
+//! restored.
+
+mod of_person;
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead as _, IsTerminal as _, Write};
@@ -27,8 +32,20 @@ pub(super) fn run(
     let Some(("adopt", matches)) = matches.subcommand() else { return Ok(()) };
     let resolved = settings(matches, environment)?;
     let home = Home::open_existing(&resolved.config)?;
+    let folder = match (text(matches, "folder"), &resolved.config.person) {
+        (Some(folder), None) => Path::new(folder),
+        (None, Some(_)) => return of_person::adopt(&home, &resolved.config, (matches, output)),
+        (Some(_), Some(_)) => {
+            let why = "the folder of a person is in that of --spaces: name DIR or --person, and \
+                       not both";
+            return Err(Failure::Usage(why.to_owned()));
+        }
+        (None, None) => {
+            let why = "name the folder, or with --person and --spaces whose folder it is";
+            return Err(Failure::Usage(why.to_owned()));
+        }
+    };
     let tokens = home.tokens()?;
-    let folder = Path::new(text(matches, "folder").unwrap_or_default());
     check_disjoint(folder, &resolved.config.state)?;
     let old = choose(tokens.other_spaces(folder)?, text(matches, "from"))?;
     write_plan(&tokens, folder, &old, output)?;
@@ -112,54 +129,87 @@ fn write_plan(
     old: &OldSpace,
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let now = unix_seconds(wall_clock());
     writeln!(output, "old folder: {}", folder_of(old))?;
     writeln!(output, "new folder: {}", folder.canonicalize()?.display())?;
     let given_up = tokens.audience_of(folder)?.filter(|own| *own != old.audience);
-    let (mut open, mut ended, mut ending) = (Vec::new(), Vec::new(), Vec::new());
-    for token in tokens.list()? {
-        let client = token.client.as_deref().unwrap_or("no client");
-        let what = format!("token {} of {client}, `{}`", token.jti, token.scopes);
-        let is_live = token.revoked.is_none() && token.expires > now;
-        if is_live && given_up.is_some() && token.audience == given_up {
-            ending.push(format!("{what}, until {}", minute(token.expires)));
-        }
-        if token.audience.as_ref() != Some(&old.audience) {
-            continue;
-        }
-        match token.revoked {
-            Some(when) => ended.push(format!("{what}: revoked on {}", minute(when))),
-            None if token.expires <= now => {
-                ended.push(format!("{what}: expired on {}", minute(token.expires)));
-            }
-            None => open.push(format!("{what}, until {}", minute(token.expires))),
-        }
-    }
-    for approval in tokens.authorizations()? {
-        let what = format!("approval of {}, `{}`", approval.client_name, approval.scopes);
-        let is_live = approval.ended.is_none() && approval.expires > now;
-        if is_live && given_up.as_ref() == Some(&approval.audience) {
-            ending.push(format!("{what}, until {}", minute(approval.expires)));
-        }
-        if approval.audience != old.audience {
-            continue;
-        }
-        match approval.ended {
-            Some(when) => ended.push(format!("{what}: ended on {}", minute(when))),
-            None if approval.expires <= now => {
-                ended.push(format!("{what}: expired on {}", minute(approval.expires)));
-            }
-            None => open.push(format!("{what}, until {}", minute(approval.expires))),
-        }
-    }
-    let heading = format!("These will open the new folder{}:", local_time::note_of_zone());
-    write_list(output, &heading, &open)?;
-    write_list(output, "These ended, and stay ended:", &ended)?;
-    let title = "These were made for the new folder, and will open nothing any more:";
-    write_list(output, title, &ending)?;
+    let rights = Rights::of(tokens, &|audience, _| match audience {
+        Some(audience) if audience == old.audience => Some(Side::Opens),
+        Some(audience) if given_up.as_deref() == Some(audience) => Some(Side::Ends),
+        _ => None,
+    })?;
+    rights.write(output)?;
     let left = "The old folder will be a space of its own, which they do not open.";
     writeln!(output, "{left}")?;
     Ok(())
+}
+
+/// What becomes of a token or an approval when a folder is adopted.
+#[derive(Clone, Copy)]
+enum Side {
+    /// It opens the new folder.
+    Opens,
+    /// It was made for the new folder before that was adopted, and opens nothing any more.
+    Ends,
+}
+
+/// The tokens and approvals that a plan names, each as a line.
+#[derive(Default)]
+struct Rights {
+    open: Vec<String>,
+    ended: Vec<String>,
+    ending: Vec<String>,
+}
+
+impl Rights {
+    /// Sorts all tokens and approvals. `side` gets the audience of each and its subject.
+    fn of(
+        tokens: &TokenStore,
+        side: &dyn Fn(Option<&str>, &str) -> Option<Side>,
+    ) -> Result<Self, Failure> {
+        let now = unix_seconds(wall_clock());
+        let mut rights = Self::default();
+        for token in tokens.list()? {
+            let client = token.client.as_deref().unwrap_or("no client");
+            let what = format!("token {} of {client}, `{}`", token.jti, token.scopes);
+            let ended = token.revoked.map(|when| ("revoked", when));
+            let side = side(token.audience.as_deref(), &token.subject);
+            rights.add((what, side), (ended, token.expires), now);
+        }
+        for approval in tokens.authorizations()? {
+            let what = format!("approval of {}, `{}`", approval.client_name, approval.scopes);
+            let ended = approval.ended.map(|when| ("ended", when));
+            let side = side(Some(&approval.audience), &approval.subject);
+            rights.add((what, side), (ended, approval.expires), now);
+        }
+        Ok(rights)
+    }
+
+    fn add(
+        &mut self,
+        (what, side): (String, Option<Side>),
+        (ended, expires): (Option<(&str, i64)>, i64),
+        now: i64,
+    ) {
+        let ended = ended.or_else(|| (expires <= now).then_some(("expired", expires)));
+        let until = || format!("{what}, until {}", minute(expires));
+        match (side, ended) {
+            (None, _) | (Some(Side::Ends), Some(_)) => {}
+            (Some(Side::Ends), None) => self.ending.push(until()),
+            (Some(Side::Opens), None) => self.open.push(until()),
+            (Some(Side::Opens), Some((how, when))) => {
+                self.ended.push(format!("{what}: {how} on {}", minute(when)));
+            }
+        }
+    }
+
+    fn write(&self, output: &mut dyn Write) -> Result<(), Failure> {
+        let heading = format!("These will open the new folder{}:", local_time::note_of_zone());
+        write_list(output, &heading, &self.open)?;
+        write_list(output, "These ended, and stay ended:", &self.ended)?;
+        let title = "These were made for the new folder, and will open nothing any more:";
+        write_list(output, title, &self.ending)?;
+        Ok(())
+    }
 }
 
 fn write_list(output: &mut dyn Write, title: &str, lines: &[String]) -> io::Result<()> {

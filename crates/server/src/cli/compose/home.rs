@@ -3,7 +3,7 @@
 
 use stile_domain::records::instant::Instant;
 use stile_store::journal::{JournalPlace, SharedJournal};
-use stile_store::postgresql::{Database, PersonName, Tenant};
+use stile_store::postgresql::{Database, KnownPerson, PersonName, Tenant};
 use stile_store::records::Records;
 use stile_store::state::{Revocation, StateDir, StateError, TokenKey, TokenStore};
 
@@ -140,13 +140,24 @@ impl Home {
             None => database.find_person(&PersonName::Id(name.to_owned()))?,
             found => found,
         };
-        found.ok_or_else(|| {
-            Failure::Usage(format!(
-                "the database has no person `{}`; `stile person list` shows all, and `stile \
-                 person add` makes one who has not called yet; nothing was changed",
-                name.escape_debug()
-            ))
-        })
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let name = name.escape_debug();
+        let is_of_name = |person: &KnownPerson| person.name.as_deref() == Some(&*name.to_string());
+        let other = database.people()?.into_iter().find(is_of_name).and_then(|it| it.issuer);
+        Err(Failure::Usage(match other {
+            Some(issuer) => format!(
+                "the database has a person `{name}` whose tokens `{}` issues: name that with \
+                 --issuer, or the person by the identifier of `stile person list`; nothing was \
+                 changed",
+                issuer.escape_debug()
+            ),
+            None => format!(
+                "the database has no person `{name}`; `stile person list` shows all, and `stile \
+                 person add` makes one who has not called yet; nothing was changed"
+            ),
+        }))
     }
 
     /// Returns the subject that tokens and sessions of the command's person name; `None` if the

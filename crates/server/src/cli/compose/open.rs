@@ -25,7 +25,7 @@ use stile_tools::prompts::Prompts;
 use stile_tools::space::SpaceTools;
 
 use super::home::Home;
-use super::person_folder::{NOTES, PersonFolder, STATE};
+use super::person_folder::{PersonFolder, files_in};
 use crate::cli::failure::Failure;
 use crate::clock;
 use crate::config::declarations::{HISTORY, HISTORY_BYTES, HISTORY_DAYS, ROOT};
@@ -164,11 +164,24 @@ pub(crate) fn open_space_of_person(
 ) -> Result<(Space, Option<Arc<History>>), Failure> {
     // Makes the folder for the user of this program alone.
     StateDir::open(folder)?;
-    let config = Config { root: folder.join(NOTES), ..config.clone() };
-    let state = StateDir::open(&folder.join(STATE))?;
+    let files = files_in(folder);
+    let config = Config { root: files.notes, ..config.clone() };
+    let state = StateDir::open(&files.state)?;
     create_space_folder(&config.root)?;
     let history = open_history(&config, &state, history)?;
     Ok((open_space_in(&config, &state, history.clone(), journal)?, history))
+}
+
+/// Opens the space of a person whose folder is another one than the one that was served. Every call
+/// is refused, and nothing in the folder is read or changed.
+pub(crate) fn open_space_refused(
+    config: &Config,
+    folder: &Path,
+    journal: &Arc<Journal>,
+) -> Result<Space, Failure> {
+    let config = Config { root: files_in(folder).notes, ..config.clone() };
+    Space::open_ambient_refused(&config.root, space_options(&config, journal))
+        .map_err(|error| cannot_open(&config, &error))
 }
 
 /// The name of the folder in the state folder with what recovers appends after a kill.

@@ -1,16 +1,18 @@
 //! Opens the services of people who each have a space and records of their own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stile_records::RecordService;
 use stile_store::journal::Journal;
-use stile_store::postgresql::{Tenant, is_in_outage};
+use stile_store::person_folder::{FolderStanding, unsettled};
+use stile_store::postgresql::{Database, Tenant, is_in_outage};
+use stile_tools::definition::ToolGroup;
 use stile_tools::space::SpaceTools;
 
 use super::home::{Home, LOCAL_ISSUER};
 use super::open;
-use super::person_folder::NOTES;
+use super::person_folder::{NOTES, files_in};
 use crate::auth::LocalTokenIssuer;
 use crate::cli::failure::Failure;
 use crate::clock;
@@ -109,8 +111,17 @@ impl PeopleFolder {
         let journal = &everybody.journal;
         let tenant = self.tenant(subject)?;
         let folder = self.folder.join(tenant.id());
-        let (space, history) =
-            open::open_space_of_person(config, &folder, journal, history.as_ref())?;
+        let standing = self.standing(config, &tenant)?;
+        let (space, history) = match standing {
+            FolderStanding::Another => (open::open_space_refused(config, &folder, journal)?, None),
+            FolderStanding::Missing => return Err(Failure::Failed(missing(tenant.id()))),
+            FolderStanding::New | FolderStanding::Same => {
+                open::open_space_of_person(config, &folder, journal, history.as_ref())?
+            }
+        };
+        if standing == FolderStanding::New && serves_files(config) {
+            files_in(&folder).record(self.database()?, &tenant)?;
+        }
         let tools = SpaceTools::new(space, Arc::clone(journal));
         let tools = match everybody.has_note_tools {
             true => tools,
@@ -122,6 +133,8 @@ impl PeopleFolder {
             history,
             self.home.journal().of_subject(subject),
         );
+        let is_another = standing == FolderStanding::Another;
+        let owned = if is_another { owned.with_another_folder() } else { owned };
         let records = self.home.records_of(&tenant, clock::now())?;
         let records = RecordService::new(records).with_journal(Arc::clone(journal));
         let records = match &everybody.tokens {
@@ -133,20 +146,89 @@ impl PeopleFolder {
         let service = service
             .with_owner_texts(everybody.service.owner_texts().clone())
             .with_metrics(Arc::clone(everybody.service.metrics()));
-        Ok(Person { service, owned: Some(owned) })
+        // Once the operator has adopted the folder, the next request finds the space open.
+        Ok(Person { service, owned: Some(owned), stays_open: !is_another })
+    }
+
+    /// Returns whether the folder of a person is the one that was served before.
+    fn standing(&self, config: &Config, tenant: &Tenant) -> Result<FolderStanding, Failure> {
+        match serves_files(config) {
+            true => {
+                Ok(files_in(&self.folder.join(tenant.id())).standing(self.database()?, tenant)?)
+            }
+            // A server of records alone may be on a machine without the folders.
+            false => Ok(FolderStanding::New),
+        }
+    }
+
+    /// Says in the log whose folders are other ones than those that were served, or not there.
+    pub(crate) fn warn_of_other_folders(&self, config: &Config) -> Result<(), Failure> {
+        if !serves_files(config) {
+            return Ok(());
+        }
+        for sentence in other_folders(self.database()?, &self.folder)? {
+            tracing::warn!("{sentence}");
+        }
+        Ok(())
+    }
+
+    fn database(&self) -> Result<&Database, Failure> {
+        self.home.database().ok_or_else(no_database)
     }
 
     /// Returns the tenant of a subject.
     fn tenant(&self, subject: &str) -> Result<Tenant, Failure> {
-        let Some(database) = self.home.database() else { return Err(no_database()) };
-        Ok(database.tenant_of(&self.issuer, subject)?)
+        Ok(self.database()?.tenant_of(&self.issuer, subject)?)
     }
 
     /// Returns the tenant of the operator.
     fn own_tenant(&self) -> Result<Tenant, Failure> {
-        let Some(database) = self.home.database() else { return Err(no_database()) };
-        Ok(database.operators_tenant()?)
+        Ok(self.database()?.operators_tenant()?)
     }
+}
+
+/// Whether a server shows its callers files.
+fn serves_files(config: &Config) -> bool {
+    [ToolGroup::Files, ToolGroup::Find, ToolGroup::Notes].iter().any(|it| config.tools.show(*it))
+}
+
+/// Returns a sentence about the people whose folder is another one than the one that was served,
+/// and one about those whose folder is not there any more.
+pub(crate) fn other_folders(database: &Database, spaces: &Path) -> Result<Vec<String>, Failure> {
+    let found = unsettled(database, &|id| files_in(&spaces.join(id)).notes)?;
+    let sentence = |standing, what: &str| {
+        let of = found.iter().filter(|(_, it)| *it == standing);
+        let ids: Vec<&str> = of.map(|(id, _)| id.as_str()).collect();
+        let named = ids.iter().take(NAMED_PEOPLE).copied().collect::<Vec<_>>().join(", ");
+        let more = match ids.len().saturating_sub(NAMED_PEOPLE) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        match ids.len() {
+            0 => None,
+            1 => Some(format!("the folder of a person {what}: {named}")),
+            many => Some(format!("the folders of {many} people {what}: {named}{more}")),
+        }
+    };
+    let another = "came from elsewhere since it was served, as a backup does, and no file in it is \
+                   read or changed before you say that it is the same (`stile space adopt --person \
+                   ID --spaces DIR`)";
+    let missing = "was served and is not there, so what they ask is refused before you put it back \
+                   from a backup and say that it is the same (`stile space adopt --person ID \
+                   --spaces DIR`)";
+    let sentences =
+        [sentence(FolderStanding::Another, another), sentence(FolderStanding::Missing, missing)];
+    Ok(sentences.into_iter().flatten().collect())
+}
+
+/// How many people a sentence names.
+const NAMED_PEOPLE: usize = 5;
+
+fn missing(id: &str) -> String {
+    format!(
+        "the folder of {id} was served and is not there: put it back from a backup, and say that \
+         it is the same with `stile space adopt --person {id} --spaces DIR`"
+    )
 }
 
 fn no_database() -> Failure {

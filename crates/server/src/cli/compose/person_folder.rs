@@ -1,6 +1,11 @@
 //! Where a command finds the files of the person whom it is about, and their old versions.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use stile_store::person_folder::{FolderStanding, PersonFiles};
+use stile_store::postgresql::{Database, Tenant};
+use stile_store::state::other_owner;
 
 use super::home::Home;
 use crate::cli::failure::Failure;
@@ -13,9 +18,16 @@ pub(crate) const NOTES: &str = "notes";
 /// The name of the folder beside it, which has the history.
 pub(crate) const STATE: &str = "state";
 
+/// Returns where the files in the folder of a person are.
+pub(crate) fn files_in(folder: &Path) -> PersonFiles {
+    PersonFiles { notes: folder.join(NOTES), state: folder.join(STATE) }
+}
+
 /// The folder of a person with a space of their own.
 pub(crate) struct PersonFolder {
-    folder: PathBuf,
+    pub(crate) files: PersonFiles,
+    pub(crate) tenant: Tenant,
+    pub(crate) database: Database,
 }
 
 impl PersonFolder {
@@ -23,35 +35,72 @@ impl PersonFolder {
     ///
     /// # Errors
     /// [`Failure::Usage`] if there is no such person, if the settings do not say where people have
-    /// their folders, or if the person has none yet.
+    /// their folders, if the person has none yet, if another user owns it, or if it is another
+    /// folder than the one that was served.
     pub(crate) fn of(home: &Home, config: &Config) -> Result<Option<Self>, Failure> {
+        let Some(found) = Self::of_any(home, config)? else { return Ok(None) };
+        match found.files.standing(&found.database, &found.tenant)? {
+            FolderStanding::Another => Err(Failure::Usage(format!(
+                "the folder of this person is another one than the one that was served, as after a \
+                 restore from a backup; nothing was changed. If it is the same, say so first: \
+                 `stile space adopt --person {} --spaces DIR`",
+                found.tenant.id()
+            ))),
+            _ => Ok(Some(found)),
+        }
+    }
+
+    /// Returns the same, also if it is another folder than the one that was served.
+    ///
+    /// # Errors
+    /// The other errors of [`PersonFolder::of`].
+    pub(crate) fn of_any(home: &Home, config: &Config) -> Result<Option<Self>, Failure> {
         if config.person.is_none() {
             return Ok(None);
         }
-        let Some(tenant) = home.tenant()? else { return Ok(None) };
+        let (Some(tenant), Some(database)) = (home.tenant()?, home.database()) else {
+            return Ok(None);
+        };
         let spaces = required(
             &config.spaces,
             "--spaces",
             "the folder in which servers keep the spaces of people",
         )?;
         let folder = spaces.join(tenant.id());
-        match folder.join(NOTES).is_dir() {
-            true => Ok(Some(Self { folder })),
-            false => Err(Failure::Usage(
+        let files = files_in(&folder);
+        [&folder, &files.notes, &files.state].into_iter().try_for_each(|it| refuse_foreign(it))?;
+        if !files.notes.is_dir() {
+            return Err(Failure::Usage(
                 "this person has no files in the folder that --spaces names".to_owned(),
-            )),
+            ));
         }
+        Ok(Some(Self { files, tenant, database: database.clone() }))
     }
 
     /// The folder with the person's files.
     pub(crate) fn root(&self) -> PathBuf {
-        self.folder.join(NOTES)
+        self.files.notes.clone()
     }
 
     /// The folder with the history of the files.
     pub(crate) fn state(&self) -> PathBuf {
-        self.folder.join(STATE)
+        self.files.state.clone()
     }
+}
+
+/// Refuses a folder of another user: what this one writes there, the servers could not change any
+/// more.
+fn refuse_foreign(folder: &Path) -> Result<(), Failure> {
+    let user = match other_owner(folder) {
+        Ok(None) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Ok(Some(owner)) => format!("belongs to the user `{owner}`, whom the servers run as"),
+        Err(error) => format!("cannot be read by you ({error}), but by the user of the servers"),
+    };
+    Err(Failure::Usage(format!(
+        "the folder of this person {user}: run this command as that user (`sudo -u`), with a \
+         --state of that user; nothing was changed"
+    )))
 }
 
 /// Returns the settings with the root of the person whom they name.

@@ -184,7 +184,7 @@ fn a_database_that_only_reads_answers_reads_and_refuses_writes_until_it_is_promo
     let _ = hosted.keys();
     for _ in 0..3 {
         assert_eq!(hosted.keys().unwrap(), ["a"]);
-        assert_eq!(hosted.put("b", "two"), Err(Problem::NotStored));
+        assert_eq!(hosted.put("b", "two"), Err(Problem::TakesNoWrites));
     }
     assert_eq!(hosted.database.run("SELECT pg_promote()").trim(), "t");
     hosted.put("b", "two").unwrap();

@@ -17,7 +17,7 @@ use crate::records::port::PieceQuery;
 /// The records that one question reads.
 const MOST_RECORDS: usize = 256;
 /// The pieces of long values that one call reads.
-const MOST_PIECES: usize = 256;
+const MOST_PIECES: usize = 512;
 
 impl RecordsView<'_> {
     /// Reads the fields of some records, each with its sources, in a few round trips.

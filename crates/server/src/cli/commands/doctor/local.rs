@@ -12,7 +12,7 @@ use stile_store::records::Records;
 use stile_store::state::{RunningServer, StateDir, StateError, check_disjoint};
 
 use crate::checkup::{self, Finding, failed, folder};
-use crate::cli::compose::{Home, owner};
+use crate::cli::compose::{Home, open_people, owner};
 use crate::cli::failure::Failure;
 use crate::clock::{self, unix_seconds, wall_clock};
 use crate::config::declarations::ROOT;
@@ -49,6 +49,7 @@ pub(super) fn check(
                     }
                     findings.extend(state_files(&home));
                     findings.extend(role(&home));
+                    findings.extend(people_folders(&home, resolved));
                     if home.has_records() {
                         findings.push(records(&home, matches, environment));
                     }
@@ -93,6 +94,22 @@ fn role(home: &Home) -> Option<Finding> {
             Some(caution) => Finding::warning("role", caution, "docs/deployment.md shows how"),
         },
     })
+}
+
+/// Checks that the files of people are in the folders that were served.
+fn people_folders(home: &Home, resolved: &Resolved) -> Vec<Finding> {
+    const STEP: &str = "people";
+    const MEND: &str = "`stile person list` says who each is; do as the message says";
+    let (Some(database), Some(spaces)) = (home.database(), &resolved.config.spaces) else {
+        return Vec::new();
+    };
+    match open_people::other_folders(database, spaces) {
+        Err(failure) => vec![Finding::bad(STEP, said(&failure), "do as the message says")],
+        Ok(found) if found.is_empty() => {
+            vec![Finding::good(STEP, "have the folders that were served")]
+        }
+        Ok(found) => found.into_iter().map(|it| Finding::bad(STEP, it, MEND)).collect(),
+    }
 }
 
 /// Checks the folder that is served, where `roots` are those that may be meant by a command that
