@@ -26,6 +26,10 @@ bench *arguments="--workspace":
 bench-peers *arguments:
     benches/peers/run {{arguments}}
 
+# Measure how times grow with what is stored: `just bench-scale history --write`.
+bench-scale *arguments:
+    benches/scale/run {{arguments}}
+
 # Build what is handed out, static, in target/dist-files: archive, bundle, wheel, packages for npm.
 dist:
     packaging/dist

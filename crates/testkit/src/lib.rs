@@ -14,6 +14,7 @@ pub mod log;
 pub mod postgres;
 pub mod process;
 pub mod readers;
+pub mod reading;
 pub mod schema;
 pub mod silencer;
 pub mod spreader;

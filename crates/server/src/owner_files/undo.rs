@@ -172,7 +172,7 @@ async fn plan_folder_modes(
         let mode = owner.tools.folder_mode(&owner.caller, path).await?;
         now.extend(mode.map(|mode| (path.clone(), mode)));
     }
-    let all = owner.history.folder_notes(&ChangeQuery::default())?;
+    let all = owner.history.folder_notes_at(before.keys())?;
     let FolderModes { steps, mut left } = folder_modes(&before, &now, [&notes, &all]);
     left.retain(|left| !is_given_back(&left.path, undone));
     plan.steps.extend(steps);
@@ -275,24 +275,22 @@ fn undone_before(
 ) -> Result<Vec<PastChange>, HistoryError> {
     let Some(first) = changes.first() else { return Ok(Vec::new()) };
     let numbers: BTreeSet<ChangeNumber> = changes.iter().map(|change| change.number).collect();
-    let tool = Some(UNDO.to_owned());
-    let query = ChangeQuery { tool, ..ChangeQuery::default() };
+    let (tool, above) = (Some(UNDO.to_owned()), Some(first.number));
+    let query = ChangeQuery { tool, above, ..ChangeQuery::default() };
     let mut undone = owner.history.changes(&query)?;
-    undone.retain(|change| change.number > first.number && !numbers.contains(&change.number));
+    undone.retain(|change| !numbers.contains(&change.number));
     undone.reverse();
     Ok(undone)
 }
 
-/// Returns where files and folders are that were moved after the first of `changes`, which are to
-/// be taken back.
+/// Returns where files and folders are that `changes` made, which are to be taken back, and that
+/// were moved since.
 fn places(owner: &OwnerFiles, changes: &[PastChange]) -> Result<Places, HistoryError> {
-    let Some(first) = changes.iter().find(|change| change.kind.is_creation()) else {
-        return Ok(Places::default());
-    };
-    let mut all = owner.history.changes(&ChangeQuery::default())?;
-    all.retain(|change| change.number > first.number);
-    all.reverse();
-    Ok(Places::after(&all, changes))
+    let created = || changes.iter().filter(|change| change.kind.is_creation());
+    let Some(first) = created().next() else { return Ok(Places::default()) };
+    let paths = created().map(|change| change.path.clone());
+    let later = owner.history.comings_and_goings(paths, first.number)?;
+    Ok(Places::after(&later, changes))
 }
 
 /// Which version of a file a step gives: the one before a change, over the version `from`.

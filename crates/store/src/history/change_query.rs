@@ -21,6 +21,8 @@ pub struct ChangeQuery {
     pub until: Option<Instant>,
     /// Changes of this call.
     pub call: Option<ChangeNumber>,
+    /// Changes with greater numbers.
+    pub above: Option<ChangeNumber>,
     /// Changes with smaller numbers.
     pub below: Option<ChangeNumber>,
     /// At most this many changes, the latest.

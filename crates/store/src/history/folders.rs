@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, TransactionBehavior, params};
 use stile_domain::history::folder_modes::{FolderNote, OWNER_ALONE};
 use stile_domain::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::past_folder::PastFolder;
@@ -127,17 +127,37 @@ impl History {
     /// [`HistoryError`].
     pub fn folder_notes(&self, query: &ChangeQuery) -> Result<Vec<FolderNote>, HistoryError> {
         let mut conditions = Conditions::new(self.space);
-        conditions.add_call_of(query);
         if let Some(ChangeNumber(call)) = query.call {
-            conditions.add("call = ?", [call.into()]);
+            conditions.find("call = ?", [call.into()]);
         }
+        conditions.add_call_of(query);
+        self.notes(&conditions.sql, rusqlite::params_from_iter(conditions.values))
+    }
+
+    /// Finds the notes of all calls at these paths, those of one path in the order in which they
+    /// were made.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn folder_notes_at<'p>(
+        &self,
+        paths: impl IntoIterator<Item = &'p SpacePath>,
+    ) -> Result<Vec<FolderNote>, HistoryError> {
+        let mut notes = Vec::new();
+        for path in paths {
+            let values = params![self.space, path.as_str()];
+            notes.extend(self.notes("space = ?1 AND path = ?2", values)?);
+        }
+        Ok(notes)
+    }
+
+    fn notes(&self, condition: &str, values: impl Params) -> Result<Vec<FolderNote>, HistoryError> {
         let sql = format!(
-            "SELECT call, path, mode, tool FROM folders WHERE {} ORDER BY number",
-            conditions.sql
+            "SELECT call, path, mode, tool FROM folders WHERE {condition} ORDER BY +number"
         );
         let connection = self.relaxed();
         let mut statement = connection.prepare_cached(&sql)?;
-        let rows = statement.query_map(rusqlite::params_from_iter(conditions.values), |row| {
+        let rows = statement.query_map(values, |row| {
             let (call, path, mode): (i64, String, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
             let (call, tool) = (ChangeNumber(call), row.get(3)?);
             Ok(SpacePath::parse(&path).ok().map(|path| FolderNote { call, path, mode, tool }))

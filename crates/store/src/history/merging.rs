@@ -57,8 +57,10 @@ impl RoomMaker<'_> {
         row: &ChangeRow,
     ) -> rusqlite::Result<Option<(RowBefore, PastChangeKind)>> {
         let mut query = self.transaction.prepare_cached(
-            "SELECT number, kind, after, mode, attributes, share FROM changes \
-             WHERE space = ?1 AND (path = ?2 OR destination = ?2) ORDER BY number DESC LIMIT 1",
+            "SELECT number, kind, after, mode, attributes, share FROM changes WHERE number = max(\
+             (SELECT coalesce(max(number), 0) FROM changes WHERE space = ?1 AND path = ?2), \
+             (SELECT coalesce(max(number), 0) FROM changes \
+             WHERE space = ?1 AND destination = ?2))",
         )?;
         let last = query
             .query_row(params![row.space, row.path], |found| {

@@ -1,6 +1,6 @@
 //! Finds changes, and the versions of a file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{
     Connection, OpenFlags, OptionalExtension as _, Row, params, params_from_iter, types::Value,
@@ -28,27 +28,25 @@ impl History {
     /// [`HistoryError`].
     pub fn changes(&self, query: &ChangeQuery) -> Result<NewestFirst, HistoryError> {
         let mut conditions = Conditions::new(self.space);
-        if let Some(path) = query.path.as_ref().filter(|path| !path.is_root()) {
-            // All paths below a folder lie between `folder/` and `folder0`, since `0` follows `/`.
-            let path = path.as_str();
-            let three = [path.to_owned(), format!("{path}/"), format!("{path}0")].map(Value::Text);
-            let twice = three.iter().chain(&three).cloned();
-            conditions.add(
-                "((path = ? OR (path >= ? AND path < ?)) OR \
-                 (destination = ? OR (destination >= ? AND destination < ?)))",
-                twice,
-            );
-        }
-        conditions.add_call_of(query);
         if let Some(ChangeNumber(call)) = query.call {
             // The number of a call is that of its first change.
-            conditions.add("number >= ? AND call = ?", [call.into(), call.into()]);
+            conditions.find("call = ?", [call.into()]);
+            conditions.add("number >= ?", [call.into()]);
+        }
+        if let Some(path) = query.path.as_ref().filter(|path| !path.is_root()) {
+            let (condition, values) = concerns(self.space, path.as_str());
+            conditions.find_numbers(&condition, values);
+        }
+        conditions.add_call_of(query);
+        if let Some(ChangeNumber(above)) = query.above {
+            conditions.add("number > ?", [above.into()]);
         }
         if let Some(ChangeNumber(below)) = query.below {
             conditions.add("number < ?", [below.into()]);
         }
-        let Conditions { sql, values } = conditions;
-        let sql = format!("SELECT {COLUMNS} FROM changes WHERE {sql} ORDER BY number DESC");
+        let order = conditions.newest_first();
+        let Conditions { sql, values, .. } = conditions;
+        let sql = format!("SELECT {COLUMNS} FROM changes WHERE {sql} ORDER BY {order}");
         let connection = self.relaxed();
         let mut statement = connection.prepare_cached(&sql)?;
         let rows = statement.query_map(params_from_iter(values), change)?;
@@ -72,12 +70,49 @@ impl History {
     /// [`HistoryError`].
     pub fn author_names(&self) -> Result<Vec<String>, HistoryError> {
         let connection = self.relaxed();
-        let mut query = connection.prepare_cached(
-            "SELECT coalesce(client, subject) FROM changes WHERE space = ?1 \
-             UNION SELECT client FROM unrecorded WHERE space = ?1 ORDER BY 1",
-        )?;
+        let sql = format!(
+            "{AUTHORS} SELECT name FROM authors WHERE name IS NOT NULL \
+             UNION SELECT client FROM unrecorded WHERE space = ?1 ORDER BY 1"
+        );
+        let mut query = connection.prepare_cached(&sql)?;
         let names = query.query_map([self.space], |row| row.get(0))?;
         Ok(names.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Finds the changes after `above` by which files and folders came to these paths or left them,
+    /// and then those of the paths to which they were moved. Returns them in the order of their
+    /// numbers.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn comings_and_goings(
+        &self,
+        paths: impl IntoIterator<Item = SpacePath>,
+        above: ChangeNumber,
+    ) -> Result<Vec<PastChange>, HistoryError> {
+        let connection = self.relaxed();
+        let sql = format!(
+            "SELECT {COLUMNS} FROM changes WHERE number IN (\
+             SELECT number FROM changes WHERE space = ?1 AND path = ?2 AND number > ?3 \
+             UNION ALL \
+             SELECT number FROM changes WHERE space = ?1 AND destination = ?2 AND number > ?3) \
+             AND kind NOT IN ('replaced', 'appended')"
+        );
+        let mut query = connection.prepare_cached(&sql)?;
+        let mut waiting: Vec<SpacePath> = paths.into_iter().collect();
+        let (mut seen, mut found) = (BTreeSet::new(), BTreeMap::new());
+        while let Some(path) = waiting.pop() {
+            if !seen.insert(path.clone()) {
+                continue;
+            }
+            let rows = query.query_map(params![self.space, path.as_str(), above.0], change)?;
+            for row in rows {
+                let Some(change) = row? else { continue };
+                waiting.extend(change.to.clone());
+                found.insert(change.number, change);
+            }
+        }
+        Ok(found.into_values().collect())
     }
 
     /// Returns when the second of the calls changed something that the history of a state folder
@@ -105,11 +140,19 @@ impl History {
     /// [`HistoryError`].
     pub fn clients(&self) -> Result<Vec<ClientChanges>, HistoryError> {
         let connection = self.relaxed();
-        let mut query = connection.prepare_cached(
-            "SELECT coalesce(client, subject) AS name, min(at), max(at) FROM changes \
-             WHERE space = ?1 AND share <> ?2 \
-             GROUP BY name ORDER BY max(number) DESC",
-        )?;
+        let end = |order: &str| {
+            format!(
+                "(SELECT at FROM changes WHERE space = ?1 AND coalesce(client, subject) = name \
+                 AND share <> ?2 ORDER BY at {order} LIMIT 1)"
+            )
+        };
+        let sql = format!(
+            "{AUTHORS} SELECT name, {} AS first, {} AS last FROM authors \
+             WHERE name IS NOT NULL AND first IS NOT NULL ORDER BY last DESC",
+            end("ASC"),
+            end("DESC"),
+        );
+        let mut query = connection.prepare_cached(&sql)?;
         let clients = query.query_map(params![self.space, OWNER], |row| {
             let (first, last) = (Instant(row.get(1)?), Instant(row.get(2)?));
             Ok(ClientChanges { name: row.get(0)?, first, last })
@@ -320,15 +363,69 @@ impl History {
     }
 }
 
+/// The names of those who made changes, each found in the index of authors after the one before.
+const AUTHORS: &str = "\
+    WITH RECURSIVE authors (name) AS (\
+    SELECT min(coalesce(client, subject)) FROM changes WHERE space = ?1 \
+    UNION ALL \
+    SELECT (SELECT min(coalesce(client, subject)) FROM changes \
+    WHERE space = ?1 AND coalesce(client, subject) > name) FROM authors WHERE name IS NOT NULL)";
+
+/// Returns the condition that a change is of a path or of what is below.
+fn concerns(space: i64, path: &str) -> (String, Vec<Value>) {
+    // All paths below a folder lie between `folder/` and `folder0`, since `0` follows `/`.
+    let (mut ranges, mut values) = (Vec::new(), Vec::new());
+    for column in ["path", "destination"] {
+        ranges.push(format!("SELECT number FROM changes WHERE space = ? AND {column} = ?"));
+        values.extend([Value::Integer(space), Value::Text(path.to_owned())]);
+        ranges.push(format!(
+            "SELECT number FROM changes WHERE space = ? AND {column} >= ? AND {column} < ?"
+        ));
+        let below = [format!("{path}/"), format!("{path}0")].map(Value::Text);
+        values.extend(std::iter::once(Value::Integer(space)).chain(below));
+    }
+    (format!("number IN ({})", ranges.join(" UNION ALL ")), values)
+}
+
 /// What rows of a space have to be.
+///
+/// The first condition that an index answers is the one that the rows are found by. SQLite does not
+/// know how many rows a condition lets through, so it may not choose an index for the others: a `+`
+/// before a column says that to it.
 pub(super) struct Conditions {
     pub(super) sql: String,
     pub(super) values: Vec<Value>,
+    /// Whether a condition so far finds the rows.
+    finds: bool,
 }
 
 impl Conditions {
     pub(super) fn new(space: i64) -> Self {
-        Self { sql: "space = ?".to_owned(), values: vec![Value::Integer(space)] }
+        let (sql, values) = ("space = ?".to_owned(), vec![Value::Integer(space)]);
+        Self { sql, values, finds: false }
+    }
+
+    /// Adds a condition that an index answers.
+    pub(super) fn find(&mut self, condition: &str, values: impl IntoIterator<Item = Value>) {
+        match self.finds {
+            true => self.add(&format!("+{condition}"), values),
+            false => self.add(condition, values),
+        }
+        self.finds = true;
+    }
+
+    /// Adds a condition that names the rows by their numbers, which need no index of the space.
+    fn find_numbers(&mut self, condition: &str, values: impl IntoIterator<Item = Value>) {
+        if !self.finds {
+            self.sql.insert(0, '+');
+        }
+        self.find(condition, values);
+    }
+
+    /// Returns the order from the latest change to the earliest. What was found by a condition is
+    /// sorted; all changes of a space are read in the order of their times.
+    fn newest_first(&self) -> &'static str {
+        if self.finds { "+number DESC" } else { "at DESC, number DESC" }
     }
 
     pub(super) fn add(&mut self, condition: &str, values: impl IntoIterator<Item = Value>) {
@@ -339,23 +436,26 @@ impl Conditions {
 
     /// Adds what a query says of who called, with which tool and when.
     pub(super) fn add_call_of(&mut self, query: &ChangeQuery) {
+        // The index of authors has the times of each, that of tools has not.
+        let has_times = !self.finds && (query.client.is_some() || query.tool.is_none());
+        let column = if has_times { "at" } else { "+at" };
         if let Some(client) = &query.client {
             // Who has no client is known by the subject, as in the journal.
-            let name = Value::Text(client.clone());
-            self.add("(client = ? OR (client IS NULL AND subject = ?))", [name.clone(), name]);
+            self.find("coalesce(client, subject) = ?", [Value::Text(client.clone())]);
         }
         if let Some(caller) = &query.caller {
             self.add("subject = ?", [Value::Text(caller.subject.clone())]);
         }
         if let Some(tool) = &query.tool {
-            self.add("tool = ?", [Value::Text(tool.clone())]);
+            self.find("tool = ?", [Value::Text(tool.clone())]);
         }
         if let Some(Instant(since)) = query.since {
-            self.add("at >= ?", [Value::Integer(since)]);
+            self.add(&format!("{column} >= ?"), [Value::Integer(since)]);
         }
         if let Some(Instant(until)) = query.until {
-            self.add("at < ?", [Value::Integer(until)]);
+            self.add(&format!("{column} < ?"), [Value::Integer(until)]);
         }
+        self.finds |= query.since.or(query.until).is_some();
     }
 }
 

@@ -150,11 +150,20 @@ pub(super) fn used(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(u64::try_from(used).unwrap_or_default())
 }
 
-/// Returns changes that were made before a time.
+/// Returns changes of one space that were made before a time, the earliest first.
 fn too_old(connection: &Connection, oldest: i64) -> rusqlite::Result<Vec<i64>> {
-    let query = "SELECT number FROM changes WHERE at < ?1 ORDER BY number LIMIT ?2";
-    let mut query = connection.prepare_cached(query)?;
-    query.query_map([oldest, AT_ONCE], |row| row.get(0))?.collect()
+    let mut spaces = connection.prepare_cached("SELECT space FROM spaces")?;
+    let mut query = connection.prepare_cached(
+        "SELECT number FROM changes WHERE space = ?1 AND at < ?2 ORDER BY at, number LIMIT ?3",
+    )?;
+    for space in spaces.query_map([], |row| row.get::<_, i64>(0))? {
+        let numbers = query.query_map([space?, oldest, AT_ONCE], |row| row.get(0))?;
+        let numbers: Vec<i64> = numbers.collect::<rusqlite::Result<_>>()?;
+        if !numbers.is_empty() {
+            return Ok(numbers);
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// Returns changes that take `excess` bytes with their versions: those of the client that keeps the

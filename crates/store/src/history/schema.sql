@@ -32,9 +32,15 @@ CREATE TABLE changes (
     -- The first change that an undo took back with this one.
     takes_back INTEGER
 ) STRICT;
+-- Each question of `reading.rs` is answered by one of these, so that it reads what it finds and not
+-- what the history keeps.
 CREATE INDEX changes_by_path ON changes (space, path);
 CREATE INDEX changes_by_destination ON changes (space, destination)
     WHERE destination IS NOT NULL;
+CREATE INDEX changes_by_author ON changes (space, coalesce(client, subject), at);
+CREATE INDEX changes_by_time ON changes (space, at);
+CREATE INDEX changes_by_tool ON changes (space, tool);
+CREATE INDEX changes_of_call ON changes (call);
 CREATE INDEX appends_by_before ON changes (before) WHERE kind = 'appended';
 CREATE INDEX appends_by_after ON changes (after) WHERE kind = 'appended';
 CREATE INDEX changes_by_version ON changes (version) WHERE version IS NOT NULL;
@@ -51,6 +57,7 @@ CREATE TABLE versions (
     last_change INTEGER NOT NULL DEFAULT 0,
     last_path TEXT NOT NULL DEFAULT ''
 ) STRICT;
+CREATE INDEX versions_by_file ON versions (file) WHERE file IS NOT NULL;
 CREATE INDEX laters ON versions (last_change) WHERE is_first = 0;
 CREATE INDEX laters_of_file ON versions (last_path, share, last_change) WHERE is_first = 0;
 CREATE TABLE contents (
@@ -84,6 +91,9 @@ CREATE TABLE folders (
     bytes INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX folders_by_path ON folders (space, path);
+CREATE INDEX folders_by_author ON folders (space, coalesce(client, subject), at);
+CREATE INDEX folders_by_time ON folders (space, at);
+CREATE INDEX folders_of_call ON folders (call);
 
 -- Room for a version that is being written to a file.
 CREATE TABLE reservations (

@@ -16,6 +16,7 @@ use super::*;
 use crate::journal::{FaultKind, Journal, JournalPlace};
 
 mod appends;
+mod many_changes;
 
 struct Rig {
     folder: tempfile::TempDir,

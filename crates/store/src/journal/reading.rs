@@ -1,10 +1,14 @@
 //! Reads the journal: merges the files of all processes, one line of each in memory at a time, or
 //! takes the lines of all servers from the database that they share.
+//!
+//! The name of a file says when it began, so a reader has no more files open than had lines at the
+//! same time, however many sessions there were. Who follows the journal does not read what was
+//! there before.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -14,13 +18,18 @@ use stile_domain::journal_chain::JournalChain;
 use stile_domain::records::instant::Instant;
 
 use super::shared::{SharedJournal, SharedLine};
-use super::timestamp::timestamp;
+use super::timestamp::{time_in_name, timestamp};
+use crate::now;
 use crate::state::StateDir;
 
 /// The folder of the journal in the state folder.
 pub(super) const FOLDER: &str = "journal";
 /// How the names of its files end.
 pub(super) const EXTENSION: &str = "jsonl";
+/// How long a file is written to. Lines are removed for their age a whole file at a time.
+pub(super) const FILE_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+/// How much of the end of a file is read at a time to find its last line, which most lines fit in.
+const END_BYTES: u64 = 4 * 1024;
 
 /// The lines of all processes.
 #[derive(Debug, Default)]
@@ -163,34 +172,48 @@ impl SharedLines {
 
 /// The lines of all files in the order of time.
 struct MergedFiles {
-    files: Vec<FileLines>,
-    /// The next line of each file that has one: its time, and the index of its file.
+    /// The files that are not open yet, in the order in which they began.
+    waiting: VecDeque<PathBuf>,
+    /// The open files, by the order in which they were opened.
+    files: BTreeMap<usize, FileLines>,
+    opened: usize,
+    /// The next line of each open file: its time, and the number of its file.
     next: BinaryHeap<Reverse<(String, usize)>>,
     lines: BTreeMap<usize, JournalLine>,
     since: String,
+    /// How many lines of the files that were closed could not be parsed.
+    damaged: usize,
 }
 
 impl MergedFiles {
-    /// Opens all files that may have lines from `since` on; all files without it.
+    /// Finds all files that may have lines from `since` on; all files without it.
     fn open(state: &StateDir, since: Option<Instant>) -> io::Result<Self> {
-        let mut merged = Self {
-            files: Vec::new(),
+        let mut files = journal_files(state)?;
+        files.retain(|path| since.is_none_or(|since| was_written_since(path, since)));
+        // What has no time in its name may have any lines.
+        files.sort_by_key(|path| begun(path).is_some());
+        Ok(Self {
+            waiting: files.into(),
+            files: BTreeMap::new(),
+            opened: 0,
             next: BinaryHeap::new(),
             lines: BTreeMap::new(),
             since: since.map(timestamp).unwrap_or_default(),
-        };
-        for path in journal_files(state)? {
-            if since.is_none_or(|since| was_written_since(&path, since)) {
-                merged.files.push(FileLines::open(&path, 0)?);
-            }
-        }
-        for index in 0..merged.files.len() {
-            merged.advance(index)?;
-        }
-        Ok(merged)
+            damaged: 0,
+        })
     }
 
     fn next_line(&mut self) -> io::Result<Option<JournalLine>> {
+        while self.waiting.front().is_some_and(|path| may_be_next(path, &self.next)) {
+            let Some(path) = self.waiting.pop_front() else { break };
+            match FileLines::open(&path, 0) {
+                // Another process removed it meanwhile, for its age.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => drop(self.files.insert(self.opened, file?)),
+            }
+            self.advance(self.opened)?;
+            self.opened += 1;
+        }
         let Some(Reverse((_, index))) = self.next.pop() else { return Ok(None) };
         let line = self.lines.remove(&index);
         self.advance(index)?;
@@ -198,21 +221,47 @@ impl MergedFiles {
     }
 
     fn damaged(&self) -> usize {
-        self.files.iter().map(|file| file.damaged).sum()
+        self.damaged + self.files.values().map(|file| file.damaged).sum::<usize>()
     }
 
-    /// Reads the next line of a file that is not too old.
+    /// Reads the next line of a file that is not too old, or closes the file.
     fn advance(&mut self, index: usize) -> io::Result<()> {
-        let Some(file) = self.files.get_mut(index) else { return Ok(()) };
-        while let Some(line) = file.next_line()? {
-            if line.at >= self.since {
+        let Some(file) = self.files.get_mut(&index) else { return Ok(()) };
+        match file.next_line_since(&self.since)? {
+            Some(line) => {
                 self.next.push(Reverse((line.at.clone(), index)));
                 self.lines.insert(index, line);
-                break;
+            }
+            None => {
+                self.damaged += file.damaged;
+                self.files.remove(&index);
             }
         }
         Ok(())
     }
+}
+
+/// Whether a file may have a line before the next one of the open files.
+fn may_be_next(path: &Path, next: &BinaryHeap<Reverse<(String, usize)>>) -> bool {
+    match (begun(path), next.peek()) {
+        (Some(begun), Some(Reverse((at, _)))) => begun <= at.replace(['-', ':'], "").as_str(),
+        _ => true,
+    }
+}
+
+/// Returns when a file began, as its name says it; `None` for a name that this program does not
+/// give.
+fn begun(path: &Path) -> Option<&str> {
+    let time = path.file_name()?.to_str()?.get(..time_in_name(Instant(0)).len())?;
+    let is_time = time.ends_with('Z') && time.starts_with(|first: char| first.is_ascii_digit());
+    is_time.then_some(time)
+}
+
+/// Whether a process may still add lines to a file. None does so for longer than [`FILE_LIFE`].
+fn may_grow(path: &Path) -> bool {
+    let life = i64::try_from(2 * FILE_LIFE.as_micros()).unwrap_or(i64::MAX);
+    let oldest = time_in_name(Instant(now().0.saturating_sub(life)));
+    begun(path).is_none_or(|begun| begun >= oldest.as_str())
 }
 
 /// Follows the journal: returns the lines that were written since the last look.
@@ -302,15 +351,29 @@ struct NewFileLines {
 impl NewFileLines {
     /// Begins after the lines that are there now.
     fn after_now(state: StateDir) -> io::Result<Self> {
-        let mut new_lines = Self { state, positions: BTreeMap::new() };
-        new_lines.take()?;
-        Ok(new_lines)
+        let mut positions = BTreeMap::new();
+        for path in journal_files(&state)? {
+            let end = if may_grow(&path) { end_of_lines(&path) } else { Ok(u64::MAX) };
+            match end {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                end => drop(positions.insert(path, end?)),
+            }
+        }
+        Ok(Self { state, positions })
     }
 
     fn take(&mut self) -> io::Result<Vec<JournalLine>> {
         let mut lines = Vec::new();
         for path in journal_files(&self.state)? {
-            let position = self.positions.get(&path).copied().unwrap_or(0);
+            let known = self.positions.get(&path).copied();
+            if known.is_some() && !may_grow(&path) {
+                continue;
+            }
+            let position = known.unwrap_or(0);
+            // What cannot be looked at is opened, and that says why.
+            if path.metadata().is_ok_and(|metadata| metadata.len() <= position) {
+                continue;
+            }
             let mut file = match FileLines::open(&path, position) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 file => file?,
@@ -341,6 +404,12 @@ impl FileLines {
 
     /// Returns the next whole line that can be parsed.
     fn next_line(&mut self) -> io::Result<Option<JournalLine>> {
+        self.next_line_since("")
+    }
+
+    /// Returns the next whole line that can be parsed and that is not older than `since`, which is
+    /// empty or a time in the form of a line.
+    fn next_line_since(&mut self, since: &str) -> io::Result<Option<JournalLine>> {
         let mut bytes = Vec::new();
         loop {
             bytes.clear();
@@ -349,13 +418,42 @@ impl FileLines {
                 return Ok(None);
             }
             self.position += read as u64;
-            match serde_json::from_slice(&bytes) {
+            if is_older(&bytes, since) {
+                continue;
+            }
+            match serde_json::from_slice::<JournalLine>(&bytes) {
+                Ok(line) if line.at.as_str() < since => {}
                 Ok(line) => return Ok(Some(line)),
                 Err(_) if is_left_of_a_line(&bytes) => {}
                 Err(_) => self.damaged += 1,
             }
         }
     }
+}
+
+/// Whether a line is older than `since`, as far as its beginning says it: the program writes the
+/// time first, always with as many digits. So most old lines are not parsed.
+fn is_older(line: &[u8], since: &str) -> bool {
+    let time = line.strip_prefix(br#"{"at":""#).and_then(|rest| rest.split_at_checked(since.len()));
+    time.is_some_and(|(time, rest)| rest.starts_with(b"\"") && time < since.as_bytes())
+}
+
+/// Returns the position after the last whole line of a file.
+fn end_of_lines(path: &Path) -> io::Result<u64> {
+    let mut file = File::open(path)?;
+    let mut end = file.metadata()?.len();
+    let mut bytes = Vec::new();
+    while end > 0 {
+        let begin = end.saturating_sub(END_BYTES);
+        file.seek(SeekFrom::Start(begin))?;
+        bytes.clear();
+        (&file).take(end - begin).read_to_end(&mut bytes)?;
+        if let Some(at) = bytes.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(begin + at as u64 + 1);
+        }
+        end = begin;
+    }
+    Ok(0)
 }
 
 /// Returns whether a line, with its newline, is what is left of one that the owner removed.

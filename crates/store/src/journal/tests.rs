@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use proptest::prelude::*;
 use stile_domain::hash::ContentHash;
 use stile_domain::path::SpacePath;
+#[cfg(target_os = "linux")]
+use stile_testkit::reading::bytes_read;
 
 use super::*;
 
@@ -467,4 +469,93 @@ proptest! {
     ) {
         prop_assert_eq!(a.cmp(&b), timestamp(Instant(a)).cmp(&timestamp(Instant(b))));
     }
+}
+
+/// Writes a file with one line for each of several sessions, one after another.
+fn sessions(state: &StateDir, count: usize) {
+    for number in 0..count {
+        let journal = Journal::open(state).unwrap();
+        journal.append(line(&format!("tool-{number}"))).unwrap();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_reader_has_few_files_open_however_many_sessions_there_were() {
+    let (folder, state) = state();
+    sessions(&state, 40);
+    let open_files = || {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap();
+        let paths = open.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+        paths.filter(|path| path.starts_with(folder.path())).count()
+    };
+    let mut lines = JournalPlace::new(state, None).lines(None).unwrap();
+    let (mut read, mut most) = (Vec::new(), 0);
+    while let Some(line) = lines.next_line().unwrap() {
+        most = most.max(open_files());
+        read.push(line.tool);
+    }
+    let written: Vec<String> = (0..40).map(|number| format!("tool-{number}")).collect();
+    assert_eq!(read, written);
+    assert!(most <= 2, "{most} files were open at a time");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn who_follows_the_journal_does_not_read_what_was_there() {
+    let (_folder, state) = state();
+    let journal = Journal::open(&state).unwrap();
+    for _ in 0..2_000 {
+        journal.append(line("before")).unwrap();
+    }
+    let place = JournalPlace::new(state.clone(), None);
+    assert!(place.bytes().unwrap() > 200_000);
+    let (read, mut new) = bytes_read(|| place.new_lines().unwrap());
+    assert!(read < 30_000, "{read} bytes were read");
+    let tools = |new: &mut NewLines| -> Vec<String> {
+        new.take().unwrap().into_iter().map(|line| line.tool).collect()
+    };
+    assert!(tools(&mut new).is_empty());
+    journal.append(line("after")).unwrap();
+    sessions(&state, 1);
+    let (read, after) = bytes_read(|| tools(&mut new));
+    assert_eq!(after, ["after", "tool-0"]);
+    assert!(read < 30_000, "{read} bytes were read");
+}
+
+#[test]
+fn who_follows_the_journal_is_shown_a_line_once_it_is_whole() {
+    let (_folder, state) = state();
+    sessions(&state, 1);
+    let file = files(&state).remove(0);
+    let whole = std::fs::read(&file).unwrap();
+    let (torn, rest) = whole.split_at(whole.len() / 2);
+    std::fs::write(&file, torn).unwrap();
+    let mut new = JournalPlace::new(state, None).new_lines().unwrap();
+    assert_eq!(new.take().unwrap(), []);
+    std::fs::OpenOptions::new().append(true).open(&file).unwrap().write_all(rest).unwrap();
+    assert_eq!(new.take().unwrap().len(), 1);
+    assert_eq!(new.take().unwrap(), []);
+}
+
+#[test]
+fn lines_from_a_time_on_are_the_same_whether_old_ones_are_parsed_or_not() {
+    let (_folder, state) = state();
+    sessions(&state, 3);
+    let all = read_all(&state).unwrap().lines;
+    let since = Instant::parse(&all[1].at).unwrap();
+    let read = |state: &StateDir| {
+        let mut lines = JournalPlace::new(state.clone(), None).lines(Some(since)).unwrap();
+        std::iter::from_fn(|| lines.next_line().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(read(&state), all[1..]);
+    // Another program may write the time at another place.
+    for file in files(&state) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let (time, rest) = text.split_once(',').unwrap();
+        let at = time.trim_start_matches('{');
+        let (members, end) = rest.rsplit_once('}').unwrap();
+        std::fs::write(&file, format!("{{{members},{at}}}{end}")).unwrap();
+    }
+    assert_eq!(read(&state), all[1..]);
 }

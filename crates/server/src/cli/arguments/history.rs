@@ -48,10 +48,11 @@ fn history() -> Command {
             "Only changes since then: a date such as 2026-01-31, a time such as \
              2026-01-31T08:00:00Z, or how long ago, as in 90m, 12h or 7d.",
         ))
+        .arg(flag("all", "Show every change, and not only the latest 1,000."))
         .args([json(), utc()])
         .after_help(
             "\
-The number of a change names the version before it: PATH@NUMBER.
+The number of a change names the version before it: PATH@NUMBER. With --json every change is shown.
 
 Examples:
   stile history notes/plan.md

@@ -20,10 +20,13 @@ use crate::cli::failure::Failure;
 use crate::cli::flags::{self, duration, typed_path};
 use crate::cli::invocation::{Invocation, settings};
 use crate::cli::terminal::{self, Colours, Meaning, Progress, Step, Unit, local_time};
+use crate::clock::now;
 use crate::config::Environment;
 
 /// How long after a line was written a follower may show it.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
+/// For how long before now a follower knows the clients by their names, in microseconds.
+const FOLLOWED: i64 = 30 * 24 * 60 * 60 * 1_000_000;
 
 /// Tells what the journal has, follows it, or verifies it.
 pub(super) fn run(
@@ -40,12 +43,14 @@ pub(super) fn run(
     }
     let place = of_person(&home, place)?;
     let mut filter = filter(matches, environment)?;
-    if let Some(typed) = filter.client.take() {
-        filter.client = Some(client_meant(&typed, &place)?);
-    }
     let since = duration::since_flag(matches)?;
-    let form = Form { is_json: matches.get_flag("json"), colours };
     let follows = matches.get_flag("follow");
+    if let Some(typed) = filter.client.take() {
+        // Who only follows sees no earlier line.
+        let names_since = since.or_else(|| follows.then(|| Instant(now().0 - FOLLOWED)));
+        filter.client = Some(client_meant(&typed, &place, names_since)?);
+    }
+    let form = Form { is_json: matches.get_flag("json"), colours };
     // Before the first look, so that no line falls between the two.
     let new_lines = if follows { Some(place.new_lines()?) } else { None };
     if !follows || since.is_some() {
@@ -75,11 +80,15 @@ pub(super) fn of_person(home: &Home, place: JournalPlace) -> Result<JournalPlace
     })
 }
 
-/// Returns the name in the journal of the client that a typed name means; the typed name itself if
-/// the journal knows none like it.
-fn client_meant(typed: &str, place: &JournalPlace) -> Result<String, Failure> {
+/// Returns the name in the journal from `since` on of the client that a typed name means; the typed
+/// name itself if the journal knows none like it then.
+fn client_meant(
+    typed: &str,
+    place: &JournalPlace,
+    since: Option<Instant>,
+) -> Result<String, Failure> {
     let mut names = BTreeSet::new();
-    let mut lines = place.lines(None)?;
+    let mut lines = place.lines(since)?;
     while let Some(line) = lines.next_line()? {
         let name = caller(&line);
         if !names.contains(name) {
@@ -315,6 +324,43 @@ mod tests {
 
     fn unchanged(text: String) -> String {
         text
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_client_did_of_late_is_told_without_reading_old_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        let write = |client: &str, lines: usize| {
+            let journal = Journal::open(&state).unwrap();
+            for _ in 0..lines {
+                let line = JournalLine {
+                    client: Some(client.to_owned()),
+                    tool: "text.read".to_owned(),
+                    outcome: "ok".to_owned(),
+                    ..JournalLine::default()
+                };
+                journal.append(line).unwrap();
+            }
+        };
+        write("cursor", 3_000);
+        let old = std::fs::read_dir(folder.path().join("journal")).unwrap().next().unwrap();
+        let old = old.unwrap().path();
+        let long_ago = std::time::SystemTime::now() - Duration::from_secs(100 * 86_400);
+        std::fs::File::options().append(true).open(&old).unwrap().set_modified(long_ago).unwrap();
+        write("cursor", 1);
+        let words = ["audit", "--client", "cursor", "--since", "1h", "--state"];
+        let place = folder.path().to_str().unwrap();
+        let line = ["stile"].into_iter().chain(words).chain([place]);
+        let mut output = Vec::new();
+        let (read, ran) = stile_testkit::reading::bytes_read(|| {
+            let environment = |name: &str| (name == "HOME").then(|| "/home/ann".to_owned());
+            crate::cli::commands::run(line.map(|word| word.into()), &environment, &mut output)
+        });
+        ran.unwrap();
+        assert_eq!(String::from_utf8(output).unwrap().lines().count(), 1);
+        let length = old.metadata().unwrap().len();
+        assert!(read < length / 2, "{read} bytes were read, and the old file has {length}");
     }
 
     #[test]

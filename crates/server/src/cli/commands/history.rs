@@ -26,6 +26,9 @@ use crate::owner_files::Restoration;
 /// The most time that a comparison of two versions takes before it shows larger blocks.
 const DIFF_TIME: Duration = Duration::from_secs(5);
 
+/// How many changes a table shows, unless the owner asks for all.
+const SHOWN: usize = 1_000;
+
 /// Returns the typed path and the version that an argument names.
 fn path_and_version(matches: &ArgMatches) -> (&str, Option<OldVersion>) {
     OldVersion::split(flags::text(matches, "path").unwrap_or_default())
@@ -36,16 +39,19 @@ pub(super) fn list(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let owner = FilesOwner::open(matches, environment, "history")?;
+    let (is_json, all) = (matches.get_flag("json"), matches.get_flag("all"));
     let query = ChangeQuery {
         path: flags::text(matches, "path").map(|text| owner.path(text)).transpose()?,
         client: flags::text(matches, "client")
             .map(|typed| owner.files.client(typed))
             .transpose()?,
         since: since_flag(matches)?,
+        // One more says whether there are more.
+        limit: (!is_json && !all).then_some(SHOWN + 1),
         ..ChangeQuery::default()
     };
-    let changes = owner.files.history.changes(&query)?;
-    if matches.get_flag("json") {
+    let mut changes = owner.files.history.changes(&query)?;
+    if is_json {
         terminal::write_json(output, &Value::from_iter(changes.iter().map(to_json)))?;
         return Ok(());
     }
@@ -67,6 +73,10 @@ pub(super) fn list(
         }
         return Ok(());
     }
+    let has_more = query.limit.is_some() && changes.len() > SHOWN;
+    if has_more {
+        changes.truncate(SHOWN);
+    }
     let headings = ["CHANGE", "CALL", "WHEN (UTC)", "CLIENT", "USER", "TOOL", "WHAT"];
     let rows = changes.iter().map(|change| {
         [
@@ -80,6 +90,11 @@ pub(super) fn list(
         ]
     });
     output.write_all(table(colours, headings, rows).as_bytes())?;
+    if has_more {
+        let shown = "These are the latest 1,000 changes. Add --all for every one, or name a file, \
+                     a --client or a --since.";
+        writeln!(output, "{shown}")?;
+    }
     Ok(())
 }
 
