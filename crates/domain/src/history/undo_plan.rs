@@ -400,6 +400,8 @@ struct Planner<'a> {
     known: folders::KnownFolders,
     /// The files that cannot come back to a path, by that path.
     detours: BTreeMap<SpacePath, Detour>,
+    /// The first change that concerns each path.
+    first_changes: BTreeMap<SpacePath, ChangeNumber>,
     /// The moves of files that the changes created, with the creations.
     moves_of_created: BTreeMap<ChangeNumber, ChangeNumber>,
     plan: UndoPlan,
@@ -420,6 +422,7 @@ fn planned<'a>(changes: &[PastChange], facts: &'a mut dyn UndoFacts) -> Planner<
         folders: BTreeSet::new(),
         known: folders::KnownFolders::default(),
         detours: BTreeMap::new(),
+        first_changes: detours::first_changes(changes),
         moves_of_created: detours::moves_of_created(changes),
         plan: UndoPlan::default(),
     };
@@ -516,9 +519,9 @@ impl Planner<'_> {
 
     fn move_back(&mut self, change: &PastChange, to: &SpacePath) {
         let detour = self.detours.remove(to);
-        if let Some(left) = detour.as_ref().and_then(|detour| detour.left.as_ref()) {
+        if let Some(detour) = &detour {
             // The file may go back to the earlier path, or that is the one to name.
-            self.leave_out(left);
+            self.leave_out(&detour.left);
         }
         match detour.map(|detour| detour.file) {
             None => self.move_back_from(change, to),
@@ -539,7 +542,8 @@ impl Planner<'_> {
                 self.settle(&change.path);
                 let is_in_history = self.file(to, change.number).made.is_none();
                 if is_in_history && self.obstacle(to).is_some() {
-                    return self.give_on((to, &change.path), change.number, version);
+                    self.file(to, change.number).wanted = None;
+                    return self.give_on(&change.path, change.number, version);
                 }
                 if self.obstacle(&change.path).is_some() && self.let_created_go(change, to) {
                     return;
@@ -559,9 +563,11 @@ impl Planner<'_> {
                     None => self.add_move_back(change, to, version),
                     Some(why @ LeftReason::Blocked(_)) => {
                         let left = self.leave_at((to, Some(&change.path)), change.number, why);
-                        self.add_detour(&change.path, Whereabouts::At(to.clone()), left);
+                        self.add_detour_at(change, to, left);
                     }
-                    Some(why) => self.leave(change.number, to, why),
+                    Some(why) => {
+                        self.leave_at((to, Some(&change.path)), change.number, why);
+                    }
                 }
             }
             // The move was taken back before, or never made after it was recorded.
@@ -581,17 +587,18 @@ impl Planner<'_> {
                     return;
                 }
                 let file = self.file(to, change.number);
-                let (place, now) = match file.made {
-                    Some(_) => (to, Whereabouts::At(to.clone())),
+                let is_there = file.made.is_some();
+                if !is_there {
                     // The place of a file that is only in the history may be that of another one.
-                    None => {
-                        file.wanted = None;
-                        (&change.path, Whereabouts::InHistory(version))
-                    }
-                };
+                    file.wanted = None;
+                }
+                let place = if is_there { to } else { &change.path };
                 let place = (place, Some(&change.path));
                 let left = self.leave_at(place, change.number, LeftReason::PathTaken);
-                self.add_detour(&change.path, now, left);
+                match is_there {
+                    true => self.add_detour_at(change, to, left),
+                    false => self.add_detour(&change.path, Whereabouts::InHistory(version), left),
+                }
             }
             _ => self.lose(change, to, LeftReason::ChangedSince),
         }

@@ -129,10 +129,12 @@ fn a_folder_that_a_person_closed_where_an_agent_moved_it_comes_back_closed() {
     let stage = Stage::new(&[]);
     folder(&stage, "f", (0o755, Some("f.md")));
     let mut agent = stage.client("cursor");
-    take_away(&mut agent, "/f", Some("/g"));
+    take_away(&mut agent, "/f", Some("/e"));
+    take_away(&mut agent, "/e", Some("/g"));
     fs::set_permissions(stage.rig.root.join("g"), Permissions::from_mode(0o700)).unwrap();
-    let (is_whole, _, told) = undone(&stage, &UNDO);
+    let (is_whole, plan, told) = undone(&stage, &UNDO);
     assert_eq!((mode(&stage, "f"), is_whole), (0o700, false), "{told}");
+    assert_eq!(plan["left"].as_array().unwrap().len(), 1, "{plan}");
     assert!(told.contains("/f keeps the mode 700"), "{told}");
     assert_eq!(stage.text("f/f.md").as_deref(), Some("f.md\n"));
 }

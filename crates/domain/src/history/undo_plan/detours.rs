@@ -18,7 +18,7 @@ use super::{ChangeNumber, LeftChange, LeftReason, PastChange, PastChangeKind, Pa
 pub(super) struct Detour {
     pub(super) file: Whereabouts,
     /// What is left out again if the file goes back further.
-    pub(super) left: Option<LeftChange>,
+    pub(super) left: Vec<LeftChange>,
 }
 
 /// Where a file is that cannot come back to a path.
@@ -42,6 +42,17 @@ pub(super) struct Lost {
     pub(super) why: LeftReason,
     /// Whether the file is not there any more, at that path or where somebody moved it.
     pub(super) is_gone: bool,
+}
+
+/// Returns the first of `changes` that concerns each path.
+pub(super) fn first_changes(changes: &[PastChange]) -> BTreeMap<SpacePath, ChangeNumber> {
+    let mut first = BTreeMap::new();
+    for change in changes {
+        for path in std::iter::once(&change.path).chain(&change.to) {
+            first.entry(path.clone()).or_insert(change.number);
+        }
+    }
+    first
 }
 
 /// Returns the moves of files that `changes` created and that nobody else changed in between, each
@@ -84,13 +95,34 @@ impl Planner<'_> {
         file: Whereabouts,
         left: Option<LeftChange>,
     ) {
+        let left = left.into_iter().collect();
         self.detours.insert(path.clone(), Detour { file, left });
     }
 
+    /// Notes that a file stays at the path `to`, to which a change moved it. Does not where another
+    /// file had that path before: two files of one content could not be told apart there.
+    pub(super) fn add_detour_at(
+        &mut self,
+        change: &PastChange,
+        to: &SpacePath,
+        left: Option<LeftChange>,
+    ) {
+        if self.is_first_at(change, to) {
+            self.add_detour(&change.path, Whereabouts::At(to.clone()), left);
+        }
+    }
+
+    /// Whether no change before this one concerns a path.
+    pub(super) fn is_first_at(&self, change: &PastChange, path: &SpacePath) -> bool {
+        self.first_changes.get(path).is_none_or(|first| *first >= change.number)
+    }
+
     /// Leaves out what was left, since it comes back after all, or something else names it.
-    pub(super) fn leave_out(&mut self, left: &LeftChange) {
-        self.plan.left.retain(|other| other != left);
-        self.named.remove(&left.path);
+    pub(super) fn leave_out(&mut self, left: &[LeftChange]) {
+        self.plan.left.retain(|other| !left.contains(other));
+        for left in left {
+            self.named.remove(&left.path);
+        }
     }
 
     /// Takes back a change of a file that cannot come back to its path. Returns `false` for a
@@ -121,14 +153,21 @@ impl Planner<'_> {
                 Some(before) => *version = before,
                 None => {}
             },
-            Whereabouts::Lost(lost) => is_of_file = lost.is_gone,
+            Whereabouts::Lost(lost) => {
+                is_of_file = lost.is_gone;
+                // An earlier undo may have taken back the move and not this change.
+                let left = detour.left.first().cloned();
+                let left = left.map(|left| LeftChange { number: change.number, ..left });
+                self.plan.left.extend(left.clone());
+                detour.left.extend(left);
+            }
             Whereabouts::Going => {}
         }
-        match (is_creation, detour.left.as_ref()) {
-            (false, _) => drop(self.detours.insert(change.path.clone(), detour)),
+        match is_creation {
+            false => drop(self.detours.insert(change.path.clone(), detour)),
             // There was no file before.
-            (true, Some(left)) if is_of_file => self.leave_out(left),
-            (true, _) => {}
+            true if is_of_file => self.leave_out(&detour.left),
+            true => {}
         }
         true
     }
@@ -147,7 +186,7 @@ impl Planner<'_> {
             return self.leave(number, to, LeftReason::ChangedSince);
         }
         match here {
-            None => self.give_on((to, path), number, version),
+            None => self.give_on(path, number, version),
             // The move was taken back before.
             Some(here) if Some(here) == change.before => {}
             Some(_) => {
@@ -158,17 +197,8 @@ impl Planner<'_> {
     }
 
     /// Gives a file of which only the history has a version to the path that it had before a move.
-    pub(super) fn give_on(
-        &mut self,
-        (from, to): (&SpacePath, &SpacePath),
-        number: ChangeNumber,
-        version: ContentHash,
-    ) {
-        let removed = self.file(from, number);
-        if removed.made.is_none() {
-            removed.wanted = None;
-        }
-        let file = self.file(to, number);
+    pub(super) fn give_on(&mut self, path: &SpacePath, number: ChangeNumber, version: ContentHash) {
+        let file = self.file(path, number);
         (file.wanted, file.before) = (Some(version), number);
         (file.has_changes, file.first) = (true, Some(number));
     }

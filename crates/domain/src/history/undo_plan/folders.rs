@@ -104,9 +104,7 @@ impl Planner<'_> {
     /// left out, since the folder may go back to an earlier path, or was not there before.
     fn end_detour(&mut self, path: &SpacePath) -> Option<Option<SpacePath>> {
         let FolderDetour { place, left } = self.known.detours.remove(path)?;
-        if let Some(left) = left {
-            self.leave_out(&left);
-        }
+        self.leave_out(left.as_slice());
         Some(place)
     }
 
@@ -226,7 +224,10 @@ impl Planner<'_> {
                 && let Some((_, why)) = self.bar_to_folder(from, number)
             {
                 let left = self.leave_at((to, Some(from)), number, why);
-                return self.add_folder_detour(from, Some(to), left);
+                if self.is_first_at(change, to) {
+                    self.add_folder_detour(from, Some(to), left);
+                }
+                return;
             }
             there.retain(|name, _| !moving.contains_key(name));
             let now_given = given.into_iter().chain(moving.clone()).collect();
@@ -235,6 +236,9 @@ impl Planner<'_> {
             let now = now.filter(|now| here.is_none() && *now != mode);
             let closed = now.map_or(mode, |now| mode & (now | OWNER_ALONE));
             self.add_given(from, (Some(to), moving), closed, number);
+            // A path that the folder has in between is not the one to name.
+            let is_closed = |why| matches!(why, LeftReason::FolderStaysClosed { .. });
+            self.plan.left.retain(|left| left.path != *to || !is_closed(left.why));
             if closed != mode {
                 let why = LeftReason::FolderStaysClosed { mode: closed, was: mode };
                 self.leave(number, from, why);

@@ -73,6 +73,23 @@ fn a_removed_file_comes_back_to_its_first_path_if_something_is_at_the_last_one()
 }
 
 #[test]
+fn what_somebody_wrote_at_a_path_in_between_and_an_agent_removed_comes_back_there() {
+    let (mut world, [a, b]) = (Recorded::default(), ["/a", "/b"].map(path));
+    world.write(&a, hash(1));
+    world.write(&b, hash(2));
+    let from = world.changes.len();
+    world.remove(&b);
+    world.rename(&a, &b);
+    world.remove(&b);
+    world.disk.insert(b.clone(), hash(9));
+    world.remove(&b);
+    let changes = world.changes[from..].to_vec();
+    let (_, left) = undone(&mut world, &changes);
+    assert_eq!(world.disk, Disk::from([(a, hash(1)), (b, hash(9))]));
+    assert_eq!(left, ["/b was changed since"]);
+}
+
+#[test]
 fn the_first_path_is_the_one_that_is_named() {
     let done = [moved("/a", "/b"), moved("/b", "/c")];
     let named = |done: &[Deed], taken: &[&str]| {
@@ -141,4 +158,25 @@ proptest! {
             );
         }
     }
+}
+
+#[test]
+fn a_file_that_an_undo_removed_for_its_content_is_named_until_it_is_back() {
+    let mut world = Recorded::default();
+    world.write(&path("/a"), hash(0));
+    let from = world.changes.len();
+    world.write(&path("/a"), hash(1));
+    // The agent makes and removes a file with the same content, and moves the other one there.
+    world.write(&path("/c"), hash(1));
+    world.remove(&path("/c"));
+    world.rename(&path("/a"), &path("/c"));
+    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+    world.obstacles.insert(path("/a"), Obstacle::NotAFile);
+    for _ in 0..3 {
+        let left = world.undo_again(&changes, undone).left;
+        assert!(left.iter().any(|left| left.to == Some(path("/a"))), "{left:?}");
+    }
+    world.obstacles.clear();
+    assert_eq!(world.undo_again(&changes, undone).left, []);
+    assert_eq!(world.disk, Disk::from([(path("/a"), hash(0))]));
 }
