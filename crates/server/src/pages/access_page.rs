@@ -135,10 +135,7 @@ pub fn revoke_grant(server: &AuthorizationServer, request: &WebRequest) -> Respo
         match revoked {
             Ok(Some(_)) => Ok("grant-revoked"),
             Ok(None) => Ok("gone"),
-            Err(problem) => {
-                tracing::error!(target: "stile::sign_in", %problem, "a grant was not revoked");
-                Err(PageError::Failed)
-            }
+            Err(problem) => Err(PageError::of_records(&problem)),
         }
     })
 }

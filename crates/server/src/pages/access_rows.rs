@@ -361,7 +361,7 @@ pub(super) fn grants(visit: &Visit<'_>) -> Result<Vec<GrantRecord>, PageError> {
     let Some(records) = visit.records() else { return Ok(Vec::new()) };
     let owner = signed_in_owner(&visit.session.subject);
     let mut grants =
-        records.service.grants(&owner).map_err(|problem| PageError::logged(&problem))?;
+        records.service.grants(&owner).map_err(|problem| PageError::of_records(&problem))?;
     grants.retain(|grant| grant.status(crate::clock::now()) == GrantStatus::Active);
     Ok(grants)
 }

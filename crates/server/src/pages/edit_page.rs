@@ -80,7 +80,7 @@ impl<'a> Granted<'a> {
             Some(id) => records.service.find_grant(&records.owner, id),
             None => Ok(None),
         };
-        let found = found.map_err(|problem| PageError::logged(&problem))?;
+        let found = found.map_err(|problem| PageError::of_records(&problem))?;
         let found = found.filter(|record| record.status(now) == GrantStatus::Active);
         Ok(Self { records, grant: found.and_then(|record| record.grant), approval, now })
     }

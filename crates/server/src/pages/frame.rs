@@ -14,6 +14,7 @@ use http::header::{
 };
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use stile_store::state::StateError;
 
 /// The path of the style sheet.
 pub const STYLE_PATH: &str = "/pages/style.css";
@@ -299,6 +300,14 @@ fn file(media_type: &'static str, content: &'static str) -> Response<Body> {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     response
+}
+
+/// Returns the status of a page whose state fails.
+pub(super) fn state_status(error: &StateError) -> StatusCode {
+    match error.passes() {
+        true => StatusCode::SERVICE_UNAVAILABLE,
+        false => StatusCode::INTERNAL_SERVER_ERROR,
+    }
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ pub(super) fn streams(
     records: &OwnedRecords,
 ) -> Result<Vec<DeclaredStream>, PageError> {
     let listed = records.service.list_streams(&records.owner, visit.server.instant());
-    listed.map_err(|problem| PageError::logged(&problem))
+    listed.map_err(|problem| PageError::of_records(&problem))
 }
 
 /// Shows the streams of which something can be granted.

@@ -12,9 +12,8 @@ use http::{HeaderValue, Response, StatusCode};
 use stile_store::state::StateError;
 
 use super::browser_session;
-use super::frame::{ACCESS_PATH, redirect};
+use super::frame::{ACCESS_PATH, redirect, state_status};
 use super::sign_in_page::{Shown, page, return_path};
-use super::signed_in::state_status;
 use super::visitor::Visitor;
 use crate::owner_sign_in::openid::OpenIdAnswer;
 use crate::owner_sign_in::password::{PasswordError, PasswordVerdict};

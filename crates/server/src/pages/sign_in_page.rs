@@ -9,9 +9,8 @@ use axum::body::Body;
 use http::{Response, StatusCode};
 
 use super::browser_session::{self, BrowserSession};
-use super::frame::{ACCESS_PATH, PageFrame, redirect};
+use super::frame::{ACCESS_PATH, PageFrame, redirect, state_status};
 use super::sign_in_view::{PASSWORD_SET, SignInView};
-use super::signed_in::state_status;
 use super::visitor::Visitor;
 use super::waiting_path;
 use crate::passkeys::RelyingParty;

@@ -6,10 +6,12 @@ use axum::body::Body;
 use http::{Response, StatusCode};
 use maud::{Markup, html};
 use stile_domain::percent::encode_component;
+use stile_domain::records::problem::Problem;
 use stile_store::state::StateError;
 
 use super::browser_session::BrowserSession;
-use super::frame::{ACCESS_PATH, PageFrame, PagesOf, SIGN_IN_PATH, redirect};
+use super::frame::{ACCESS_PATH, PageFrame, PagesOf, SIGN_IN_PATH, redirect, state_status};
+use super::sign_in_methods::sentence;
 use crate::owned_space::OwnedSpace;
 use crate::people::Person;
 use crate::sign_in::parameters::FormParameters;
@@ -42,6 +44,8 @@ pub(super) enum PageError {
     Absent(&'static str),
     /// What the form says cannot be done, with the reason for the owner.
     Refused(String),
+    /// The records cannot be used at this moment, with the reason.
+    NotNow(String),
 }
 
 impl From<StateError> for PageError {
@@ -55,6 +59,14 @@ impl PageError {
     pub(super) fn logged(error: &impl std::fmt::Display) -> Self {
         tracing::error!(target: "stile::pages", %error, "a page could not be shown");
         Self::Failed
+    }
+
+    /// Says why records cannot be used. What may pass a moment later says so, and is not logged.
+    pub(super) fn of_records(problem: &Problem) -> Self {
+        match problem.code().1 {
+            503 => Self::NotNow(sentence(problem)),
+            _ => Self::logged(problem),
+        }
     }
 }
 
@@ -261,6 +273,9 @@ pub(super) fn failed(error: &PageError) -> Response<Body> {
         }
         PageError::Absent(why) => (StatusCode::NOT_FOUND, "There is no such page", *why),
         PageError::Refused(why) => (StatusCode::CONFLICT, "That is not possible", why.as_str()),
+        PageError::NotNow(why) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "Not at this moment", why.as_str())
+        }
         PageError::Failed => (
             StatusCode::INTERNAL_SERVER_ERROR,
             "The server failed",
@@ -268,14 +283,6 @@ pub(super) fn failed(error: &PageError) -> Response<Body> {
         ),
     };
     plain(status, title, why)
-}
-
-/// Returns the status of a page whose state fails.
-pub(super) fn state_status(error: &StateError) -> StatusCode {
-    match error.passes() {
-        true => StatusCode::SERVICE_UNAVAILABLE,
-        false => StatusCode::INTERNAL_SERVER_ERROR,
-    }
 }
 
 /// Says in a page of its own what did not happen, and why.

@@ -10,7 +10,7 @@ use stile_testkit::postgres::{PostgresServer, TestDatabase};
 use stile_testkit::process::{Rig, Server};
 use stile_testkit::silencer::Silencer;
 
-use crate::sign_in_kit::{Browser, ScriptedClient, fetch, text_of};
+use crate::sign_in_kit::{Browser, ScriptedClient, fetch, form_to, text_of};
 
 /// A request waits no longer than this for a database that fell silent, on a machine with much else
 /// to do.
@@ -218,6 +218,11 @@ fn whatever_writes_to_a_database_that_only_reads_says_why_and_that_nothing_was_s
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let made = String::from_utf8(made.stdout).unwrap().trim().to_owned();
     let link = String::from_utf8(hosted.run(&["sign-in", "--address", &url]).stdout).unwrap();
+    let mut owner = Browser::default();
+    let page = owner.get(link.lines().next().unwrap());
+    assert_eq!(owner.submit(&url, &page, &[]).status, 303);
+    let access = owner.get(&format!("{url}/owner/clients"));
+    let link = String::from_utf8(hosted.run(&["sign-in", "--address", &url]).stdout).unwrap();
     let mut browser = Browser::default();
     let page = browser.get(link.lines().next().unwrap());
     let client = ScriptedClient::connect(&url);
@@ -235,6 +240,12 @@ fn whatever_writes_to_a_database_that_only_reads_says_why_and_that_nothing_was_s
         ("the end of a grant", send(&server, &token, "DELETE", &format!("/v1/grants/{made}"), "")),
         ("a link to sign in", browser.submit(&url, &page, &[])),
         ("a request of a client", fetch("GET", &ask, &[], "")),
+        ("the end of a grant on the page", {
+            let form = form_to(&access, "/owner/clients/revoke-grant");
+            let fields: Vec<(&str, &str)> =
+                form.fields.iter().map(|(name, value)| (&**name, &**value)).collect();
+            owner.post(&format!("{url}/owner/clients/revoke-grant"), &fields)
+        }),
     ];
     for (what, reply) in refused {
         assert_eq!(reply.status, 503, "{what}: {}", text_of(&reply));

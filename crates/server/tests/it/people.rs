@@ -476,7 +476,9 @@ fn a_restored_folder_of_a_person_is_adopted_by_the_operator_alone() {
     // Both folders and what opens the new one are shown, and nothing is done without a word.
     let adopt = ["space", "adopt", "--person", "ann", "--spaces", spaces];
     let plan = hosted.stile(&adopt);
-    for shown in ["old folder: file ", "new folder: ", "of the old folder", "of agent, `write:/`"] {
+    for shown in
+        ["old folder: number ", "with 1 file of", "of the old folder", "of agent, `write:/`"]
+    {
         assert!(plan.contains(shown), "{shown}: {plan}");
     }
     assert!(plan.ends_with("Nothing was changed. Add --yes to do this."), "{plan}");

@@ -208,7 +208,7 @@ impl Operator {
         let grants = of_person.services.grants(&of_person.caller)?;
         let grants = grants.iter().map(|grant| grant_json(grant, of_person.now)).collect();
         let access = self.export_access(&listed, grants, &to.join("access.json"))?;
-        let of_access = |what: &str| access[what].as_array().map_or(0, Vec::len);
+        let of_access = |what: &str| access.get(what).and_then(Value::as_array).map_or(0, Vec::len);
         writeln!(
             output,
             "exported {} records of {} streams, {} files, {lines} lines of the journal, {} grants, \

@@ -41,10 +41,10 @@ pub(super) fn adopt(
     writeln!(output, "old folder: {}", described(old))?;
     writeln!(
         output,
-        "new folder: {}: {}, with {} files of {}",
+        "new folder: {}: {}, with {} of {}",
         files.notes.display(),
         described(here),
-        room.files,
+        if room.files == 1 { "1 file".to_owned() } else { format!("{} files", room.files) },
         size(room.bytes)
     )?;
     match others.as_slice() {
@@ -88,7 +88,7 @@ pub(super) fn adopt(
 fn described(identity: &str) -> String {
     let (number, born) = number_and_birth(identity);
     match born {
-        Some(born) => format!("file {number}, made {}", local_time::in_words(born)),
-        None => format!("file {number}"),
+        Some(born) => format!("number {number}, made {}", local_time::in_words(born)),
+        None => format!("number {number}"),
     }
 }
