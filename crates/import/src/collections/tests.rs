@@ -189,7 +189,7 @@ fn pages_and_databases_of_notion_become_records() {
 fn an_edited_row_of_a_database_of_notion_keeps_its_record() {
     let rig = rig();
     let path = rig.write("export.zip", zip(&notion()));
-    assert_eq!(import(&rig, &[path.clone()]).0["plants-01234567"], (2, 0, 0, 0));
+    assert_eq!(import(&rig, std::slice::from_ref(&path)).0["plants-01234567"], (2, 0, 0, 0));
     assert_eq!(import(&rig, &[path]).0["plants-01234567"], (0, 0, 2, 0));
     let edited: Vec<(&str, &str)> = notion()
         .into_iter()

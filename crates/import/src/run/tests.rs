@@ -40,12 +40,12 @@ fn an_older_export_changes_nothing_and_says_so() {
     );
     let same = file(&rig, "same.jsonl", row("a", "05", "corrected"));
     let import = |inputs: &[ImportInput]| import(&rig, inputs, &[], BadRowPolicy::Skip).unwrap();
-    assert_eq!(counts(&import(&[newer.clone()])), (2, 0, 0, 0));
-    let report = import(&[older.clone()]);
+    assert_eq!(counts(&import(std::slice::from_ref(&newer))), (2, 0, 0, 0));
+    let report = import(std::slice::from_ref(&older));
     assert_eq!(counts(&report), (1, 1, 1, 0));
     assert_eq!(report.older, Some(("updated_at".to_owned(), 1)));
     assert_eq!(rig.record("a")["x"], "new");
-    let report = import(&[same.clone()]);
+    let report = import(std::slice::from_ref(&same));
     assert_eq!((counts(&report), report.older), ((0, 1, 0, 0), None), "a correction");
     // Also where both come at once.
     let rig = self::rig();

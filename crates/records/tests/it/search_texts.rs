@@ -57,7 +57,7 @@ fn rewrite(chance: &mut Chance, world: &mut World) {
         for field in &mut source.decl.fields {
             let may_be = match field.name.as_str() {
                 "text" | "id" => field.types().contains(&"string"),
-                name => name == "tags" && field.is_list(),
+                name => name == "tags" && field.member_types().contains(&"string"),
             };
             field.lexical |= may_be && chance.happens(90);
         }
