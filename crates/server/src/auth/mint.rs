@@ -151,7 +151,8 @@ impl Minter<'_> {
     ) -> Result<ShownToken, MintError> {
         let wanted = TokenRecord { kind: TokenKind::Shown, ..self.new_record(request, now)? };
         let long_enough = unix_seconds(now + SHOWN_AGAIN);
-        let earlier = self.tokens.list()?.into_iter().rev().find(|token| {
+        let live = self.tokens.list_live(unix_seconds(now))?;
+        let earlier = live.into_iter().rev().find(|token| {
             token.revoked.is_none()
                 && (long_enough..=wanted.expires).contains(&token.expires)
                 && without_times(token) == without_times(&wanted)

@@ -323,8 +323,10 @@ fn token(settings: Settings<'_>) -> Command {
         .args_conflicts_with_subcommands(true)
         .subcommand(
             Command::new("list")
-                .about("Shows all tokens: who they are for, what they allow, until when.")
-                .args([json(), utc()]),
+                .about("Shows the tokens: who they are for, what they allow, until when.")
+                .arg(flag("all", "Show every token, and not only the latest 100 that ended."))
+                .args([json(), utc()])
+                .after_help("With --json every token is shown."),
         )
         .subcommand(
             Command::new("revoke")

@@ -219,7 +219,7 @@ fn a_token_is_minted_listed_and_revoked() {
     let (_, error, code) = stile(&format!("token revoke nobody {at}"));
     assert_eq!(
         (error.as_str(), code),
-        ("error: there is no token `nobody`; `stile token list` shows all of them\n", 1)
+        ("error: there is no token `nobody`; `stile token list --all` shows all of them\n", 1)
     );
 }
 

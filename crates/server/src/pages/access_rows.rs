@@ -193,7 +193,10 @@ fn clients(
         rows.push(authorization_row(record, &hosts(&redirects), used, grants));
     }
     let own_names = tokens.self_given_names(now)?;
-    let by_command = tokens.list()?.into_iter().rev();
+    // Only as many of those that ended are read as the page names.
+    let of_person = (!session.administers()).then_some(session.subject.as_str());
+    let by_command = tokens.list_live(now)?.into_iter().rev();
+    let by_command = by_command.chain(tokens.list_ended(now, of_person, MAX_ENDED)?);
     let may_see = |token: &TokenRecord| session.administers() || is_own(session, token);
     let by_command =
         by_command.filter(|token| may_see(token) && !of_tokens.contains_key(&token.jti));

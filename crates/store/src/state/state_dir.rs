@@ -89,7 +89,7 @@ pub enum StateError {
     #[error("the system gives no random bytes for a key")]
     Random,
     /// No token has that identifier.
-    #[error("there is no token `{jti}`; `stile token list` shows all of them")]
+    #[error("there is no token `{jti}`; `stile token list --all` shows all of them")]
     UnknownToken {
         /// The identifier that no token has.
         jti: String,

@@ -14,6 +14,9 @@ CREATE TABLE tokens (
     audience TEXT,
     shown INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
+-- Those that count and those that ended last, and those that begin as somebody typed it.
+CREATE INDEX tokens_by_end ON tokens (coalesce(revoked, expires));
+CREATE INDEX tokens_by_beginning ON tokens (substr(jti, 1, 4));
 -- A space without a folder was made by the first `stile token`. It is bound to the first folder
 -- that is served.
 CREATE TABLE spaces (

@@ -30,6 +30,8 @@ const MAX_TRIES: usize = 10;
 const SCHEMA: SqliteSchema =
     SqliteSchema { application: 0x5374_696c, creation: include_str!("tables.sql"), changes: &[] };
 
+/// How many characters of an identifier the index of beginnings has.
+const INDEXED_CHARS: usize = 4;
 /// The columns of a [`TokenRecord`], in the order in which [`record`] reads them.
 pub(super) const COLUMNS: &str = "jti, audience, shown, subject, client, grant_id, owner, scopes, issued, \
                        expires, revoked";
@@ -210,6 +212,51 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`] if the database fails.
     pub fn list(&self) -> Result<Vec<TokenRecord>, StateError> {
+        self.listed("TRUE ORDER BY issued, jti", &[])
+    }
+
+    /// Returns those of the tokens that are neither revoked nor expired, in the order of
+    /// [`TokenStore::list`]. `now` is in UTC seconds.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn list_live(&self, now: i64) -> Result<Vec<TokenRecord>, StateError> {
+        let live = "coalesce(revoked, expires) > ?1 AND revoked IS NULL ORDER BY issued, jti";
+        self.listed(live, values![now])
+    }
+
+    /// Returns the tokens that ended last, of one person or of all, but none that was issued under
+    /// an approval. The last one is first. `now` is in UTC seconds.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn list_ended(
+        &self,
+        now: i64,
+        subject: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<TokenRecord>, StateError> {
+        let ended = "coalesce(revoked, expires) <= ?1 AND (CAST(?2 AS TEXT) IS NULL OR subject = ?2) \
+                     AND NOT EXISTS (SELECT 1 FROM authorization_tokens AS issued \
+                     WHERE issued.jti = tokens.jti) \
+                     ORDER BY coalesce(revoked, expires) DESC, jti DESC LIMIT ?3";
+        self.listed(ended, values![now, subject, i64::try_from(most).unwrap_or(i64::MAX)])
+    }
+
+    /// Returns the tokens whose identifiers begin with the first four characters of a text, as it
+    /// is or in small letters; all tokens for a shorter text.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn list_beginning(&self, text: &str) -> Result<Vec<TokenRecord>, StateError> {
+        let Some(beginning) = text.get(..INDEXED_CHARS) else { return self.list() };
+        let small = beginning.to_ascii_lowercase();
+        let begins = "substr(jti, 1, 4) IN (?1, ?2) ORDER BY issued, jti";
+        self.listed(begins, values![beginning, small])
+    }
+
+    /// Returns the tokens that a condition, with its order, selects.
+    fn listed(&self, which: &str, values: &[Value<'_>]) -> Result<Vec<TokenRecord>, StateError> {
         let approved = |column: &str| {
             format!(
                 "(SELECT approval.{column} FROM authorization_tokens AS issued \
@@ -225,9 +272,9 @@ impl TokenStore {
         let ended = approved("ended");
         let all = format!(
             "SELECT jti, audience, shown, subject, client, {grant}, owner, {scopes}, issued, \
-             expires, coalesce(revoked, {ended}) FROM tokens ORDER BY issued, jti"
+             expires, coalesce(revoked, {ended}) FROM tokens WHERE {which}"
         );
-        self.read("list", |tables| tables.rows(&all, &[], record))
+        self.read("list", |tables| tables.rows(&all, values, record))
     }
 
     /// Returns the subjects that tokens, approvals, sessions and links name, each once.
@@ -598,13 +645,73 @@ mod tests {
         assert_eq!(tokens.list().unwrap(), [TokenRecord { revoked: Some(150), ..token("a") }]);
     }
 
+    /// Returns the identifiers of tokens.
+    fn named(tokens: Result<Vec<TokenRecord>, StateError>) -> Vec<String> {
+        tokens.unwrap().into_iter().map(|token| token.jti).collect()
+    }
+
+    #[test]
+    fn tokens_that_count_and_tokens_that_ended_are_listed_apart() {
+        let (_folder, state) = state();
+        let tokens = TokenStore::open(&state).unwrap();
+        for (jti, subject, expires) in
+            [("aaaa1", "ann", 200), ("aaaa2", "ann", 300), ("bbbb1", "bob", 150)]
+        {
+            let subject = subject.to_owned();
+            tokens.record(&TokenRecord { subject, expires, ..token(jti) }).unwrap();
+        }
+        tokens.revoke("aaaa2", 120).unwrap();
+        assert_eq!(named(tokens.list_live(199)), ["aaaa1"]);
+        assert_eq!(named(tokens.list_ended(199, None, 9)), ["bbbb1", "aaaa2"]);
+        assert_eq!(named(tokens.list_ended(200, None, 1)), ["aaaa1"]);
+        assert_eq!(named(tokens.list_ended(200, Some("bob"), 9)), ["bbbb1"]);
+        assert_eq!(named(tokens.list_beginning("AAAA2")), ["aaaa1", "aaaa2"]);
+        assert_eq!(named(tokens.list_beginning("bbbb")), ["bbbb1"]);
+        assert_eq!(named(tokens.list_beginning("b")).len(), 3);
+    }
+
+    #[test]
+    fn what_the_owner_asks_costs_nothing_for_tokens_that_ended_long_ago() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicU64, Ordering};
+
+        let steps = |old: u32| {
+            let (_folder, state) = state();
+            let tokens = TokenStore::open(&state).unwrap();
+            tokens.record(&TokenRecord { expires: 300, ..token("live") }).unwrap();
+            let add = |tables: Tables<'_>| {
+                (0..old).try_for_each(|number| {
+                    insert_token(
+                        tables,
+                        &TokenRecord { expires: 101, ..token(&format!("{number:08}")) },
+                    )
+                })
+            };
+            tokens.change("record", add).unwrap();
+            let Home::File(connections, _) = &tokens.home else { panic!("no file") };
+            let count = Arc::new(AtomicU64::new(0));
+            let counted = Arc::clone(&count);
+            let handler = move || {
+                counted.fetch_add(1, Ordering::Relaxed);
+                false
+            };
+            lock(&connections.get().unwrap().lookups).progress_handler(1, Some(handler)).unwrap();
+            assert_eq!(named(tokens.list_live(200)), ["live"]);
+            assert_eq!(tokens.list_ended(200, None, 5).unwrap().len(), 5);
+            assert_eq!(named(tokens.list_beginning("live")), ["live"]);
+            count.load(Ordering::Relaxed)
+        };
+        let (few, many) = (steps(20), steps(5_000));
+        assert!(many < few + few / 4, "{few} and {many} steps of the database");
+    }
+
     #[test]
     fn a_token_that_was_never_minted_cannot_be_revoked() {
         let (_folder, state) = state();
         let error = TokenStore::open(&state).unwrap().revoke("a", 1).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "there is no token `a`; `stile token list` shows all of them"
+            "there is no token `a`; `stile token list --all` shows all of them"
         );
     }
 

@@ -334,8 +334,11 @@ impl<'a> Ending<'a> {
             let approval = of_tokens.get(&token.jti);
             approval.is_some_and(|id| approvals.iter().any(|ended| ended.id == *id))
         };
-        let issued =
-            tokens.list()?.iter().filter(|token| is_live(token) && is_issued(token)).count();
+        let issued = tokens
+            .list_live(now)?
+            .iter()
+            .filter(|token| is_live(token) && is_issued(token))
+            .count();
         let held = |record: &&&TokenRecord| record.kind != TokenKind::Stdio && is_live(record);
         let held = records.iter().filter(held).count();
         let origins = approvals.iter().map(|approval| approval.id.as_str());

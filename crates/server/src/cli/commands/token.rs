@@ -32,22 +32,29 @@ pub(super) fn run(
         Some(("list", matches)) => {
             let home = home(matches, environment)?;
             let (store, subject) = (home.tokens()?, home.subject()?);
-            let mut tokens = store.list()?;
+            let now = unix_seconds(wall_clock());
+            let is_json = matches.get_flag("json");
+            let (mut tokens, has_more) = match is_json || matches.get_flag("all") {
+                true => (store.list()?, false),
+                false => live_and_last_ended(&store, subject.as_deref(), now)?,
+            };
             let known = Known { spaces: store.spaces()?, given_up: store.given_up_spaces()? };
             tokens.retain(|token| subject.as_ref().is_none_or(|named| *named == token.subject));
-            let now = unix_seconds(wall_clock());
-            let text = match matches.get_flag("json") {
+            let text = match is_json {
                 true => json_list(&tokens, &known, now),
                 false => table(&tokens, &known, now, colours),
             };
             output.write_all(text.as_bytes())?;
+            if has_more {
+                writeln!(output, "More tokens ended before these. Add --all for every one.")?;
+            }
         }
         Some(("revoke", matches)) => {
             let jti = matches.get_one::<String>("jti").map(String::as_str).unwrap_or_default();
             let now = unix_seconds(wall_clock());
             let home = home(matches, environment)?;
             let tokens = home.tokens()?;
-            let all = tokens.list()?;
+            let all = tokens.list_beginning(jti)?;
             let jti = &beginning::full(jti, all.iter().map(|token| token.jti.as_str()))?;
             let found = all.iter().find(|token| token.jti == *jti);
             let ended = match found {
@@ -78,6 +85,25 @@ pub(super) fn run(
         }
     }
     Ok(())
+}
+
+/// How many tokens that ended a table shows.
+const ENDED_SHOWN: usize = 100;
+
+/// Returns the tokens that count and the last ones that ended, in the order in which they were
+/// minted, and whether more ended before.
+fn live_and_last_ended(
+    store: &TokenStore,
+    subject: Option<&str>,
+    now: i64,
+) -> Result<(Vec<TokenRecord>, bool), Failure> {
+    let mut ended = store.list_ended(now, subject, ENDED_SHOWN + 1)?;
+    let has_more = ended.len() > ENDED_SHOWN;
+    ended.truncate(ENDED_SHOWN);
+    let mut tokens = store.list_live(now)?;
+    tokens.append(&mut ended);
+    tokens.sort_by(|a, b| (a.issued, &a.jti).cmp(&(b.issued, &b.jti)));
+    Ok((tokens, has_more))
 }
 
 fn home(matches: &ArgMatches, environment: Environment<'_>) -> Result<Home, Failure> {
