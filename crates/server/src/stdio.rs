@@ -7,14 +7,15 @@
 //!
 //! The process ends when standard input ends, or when the parent process is gone. A thread of its
 //! own reads the input, and nothing waits for that thread: a read that never returns must not keep
-//! the process alive. `plain_calls` answers most calls without the SDK.
+//! the process alive. Another thread writes the output, so that an answer wakes one thread and the
+//! next call waits for none. `plain_calls` answers most calls without the SDK.
 
 mod plain_calls;
 
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::future::Future;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,8 +27,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage, serve_server};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::mcp::envelope::{self, Envelope, Malformed};
@@ -58,7 +58,13 @@ pub async fn serve(
 ) -> io::Result<()> {
     // Before the first response is sent, because a parent that has its response may exit.
     let parent_gone = parent_gone();
-    let served = serve_on(io::stdin(), tokio::io::stdout(), service, caller, presentation);
+    let (responses, unwritten) = mpsc::channel(QUEUE_LENGTH);
+    let written = write_in_thread(unwritten, io::stdout())?;
+    let served = answer(io::stdin(), responses, service, caller, presentation);
+    let served = async {
+        served.await?;
+        written.await
+    };
     tokio::select! {
         served = served => served,
         () = parent_gone => Ok(()),
@@ -76,13 +82,25 @@ pub async fn serve_on(
     caller: CallerSource,
     presentation: Presentation,
 ) -> io::Result<()> {
+    let (responses, unwritten) = mpsc::channel(QUEUE_LENGTH);
+    let writer = tokio::spawn(write_lines(unwritten, output));
+    answer(input, responses, service, caller, presentation).await?;
+    writer.await.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+}
+
+/// Answers the lines of `input` until it ends. The answers go to `responses`.
+async fn answer(
+    input: impl Read + Send + 'static,
+    responses: mpsc::Sender<Vec<u8>>,
+    service: Service,
+    caller: CallerSource,
+    presentation: Presentation,
+) -> io::Result<()> {
     let (line_sender, lines) = mpsc::channel(QUEUE_LENGTH);
     // Not joined: the thread ends with its input or with the process.
     std::thread::Builder::new()
         .name("stdin".to_owned())
         .spawn(move || read_lines(input, &line_sender))?;
-    let (responses, unwritten) = mpsc::channel(QUEUE_LENGTH);
-    let writer = tokio::spawn(write_lines(unwritten, output));
     let has_ended: Arc<dyn Fn() -> bool + Send + Sync> = match &caller {
         CallerSource::Stdio(client) => {
             let client = Arc::clone(client);
@@ -111,7 +129,7 @@ pub async fn serve_on(
             tracing::debug!(target: "stile::stdio", kind = error_kind(&error), "nothing was opened")
         }
     }
-    finish(writer).await
+    Ok(())
 }
 
 /// Names the kind of an SDK error for the log. The error itself may quote messages.
@@ -121,10 +139,6 @@ fn error_kind(error: &rmcp::service::ServerInitializeError) -> &'static str {
         rmcp::service::ServerInitializeError::ExpectedInitializeRequest(_) => "unexpected message",
         _ => "other",
     }
-}
-
-async fn finish(writer: JoinHandle<io::Result<()>>) -> io::Result<()> {
-    writer.await.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
 /// Completes once the parent of this process is not the parent that it had at the call.
@@ -184,6 +198,28 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
             return Ok(());
         }
     }
+}
+
+/// Writes each response as it comes, on a thread of its own, until all senders are gone or a write
+/// fails. Returns what waits for that.
+fn write_in_thread(
+    mut responses: mpsc::Receiver<Vec<u8>>,
+    mut output: impl Write + Send + 'static,
+) -> io::Result<impl Future<Output = io::Result<()>>> {
+    let mut write = move || -> io::Result<()> {
+        while let Some(mut response) = responses.blocking_recv() {
+            response.push(b'\n');
+            output.write_all(&response)?;
+            output.flush()?;
+        }
+        Ok(())
+    };
+    let (written, has_written) = oneshot::channel();
+    // Not joined: a write that never returns must not keep the process alive either.
+    std::thread::Builder::new().name("stdout".to_owned()).spawn(move || {
+        let _ = written.send(write());
+    })?;
+    Ok(async { has_written.await.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())) })
 }
 
 /// Writes each response as it comes, until all senders are gone or a write fails.
