@@ -52,7 +52,7 @@ use uuid::Uuid;
 use anchors::{Anchor, Anchors, FilePhase};
 use copying::Copier;
 pub use place::JournalPlace;
-use reading::{EXTENSION, FOLDER, chained_files, journal_files};
+use reading::{EXTENSION, FILE_LIFE, FOLDER, chained_files, journal_files};
 pub use reading::{JournalContents, MergedLines, NewLines, read_all};
 pub use removal::RemovedLines;
 pub use shared::SharedJournal;
@@ -75,9 +75,6 @@ const STEP: u64 = 64 * 1024;
 
 /// The length of a file in bytes after which the next line begins a new one.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
-
-/// How long a file is written to. Lines are removed for their age a whole file at a time.
-const FILE_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long after a line its sync begins. The sync itself ends within the same second.
 const SYNC_AFTER: Duration = Duration::from_millis(500);

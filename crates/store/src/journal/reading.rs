@@ -19,7 +19,6 @@ use stile_domain::records::instant::Instant;
 
 use super::shared::{SharedJournal, SharedLine};
 use super::timestamp::{time_in_name, timestamp};
-use super::{FILE_LIFE, MAX_LINE_BYTES};
 use crate::now;
 use crate::state::StateDir;
 
@@ -27,6 +26,10 @@ use crate::state::StateDir;
 pub(super) const FOLDER: &str = "journal";
 /// How the names of its files end.
 pub(super) const EXTENSION: &str = "jsonl";
+/// How long a file is written to. Lines are removed for their age a whole file at a time.
+pub(super) const FILE_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+/// How much of the end of a file is read at a time to find its last line, which most lines fit in.
+const END_BYTES: u64 = 4 * 1024;
 
 /// The lines of all processes.
 #[derive(Debug, Default)]
@@ -367,10 +370,9 @@ impl NewFileLines {
                 continue;
             }
             let position = known.unwrap_or(0);
-            match path.metadata() {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                metadata if metadata.as_ref().is_ok_and(|it| it.len() <= position) => continue,
-                metadata => drop(metadata?),
+            // What cannot be looked at is opened, and that says why.
+            if path.metadata().is_ok_and(|metadata| metadata.len() <= position) {
+                continue;
             }
             let mut file = match FileLines::open(&path, position) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -442,7 +444,7 @@ fn end_of_lines(path: &Path) -> io::Result<u64> {
     let mut end = file.metadata()?.len();
     let mut bytes = Vec::new();
     while end > 0 {
-        let begin = end.saturating_sub(MAX_LINE_BYTES as u64);
+        let begin = end.saturating_sub(END_BYTES);
         file.seek(SeekFrom::Start(begin))?;
         bytes.clear();
         (&file).take(end - begin).read_to_end(&mut bytes)?;
