@@ -51,9 +51,7 @@ class State:
                                    stderr=subprocess.DEVNULL)
         most = 0
         while process.poll() is None:
-            # What is there before the program is the driver's own.
-            if os.path.realpath(f"/proc/{process.pid}/exe") == os.path.realpath(self.program):
-                most = max(most, memory_of(process.pid, "VmHWM:", most))
+            most = max(most, memory_of(process.pid, "VmHWM:", most))
             time.sleep(0.003)
         return most
 
