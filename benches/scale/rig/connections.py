@@ -12,13 +12,15 @@ TITLE = "Connections"
 COUNTED = "connections"
 SIZES = [1, 16, 256, 2_000]
 CORPUS = (
-    "Small reads without a session over kept connections of one token, each with one call at a time; the driver is one "
+    "Small reads without a session over kept connections, each with one call at a time, of one user for each hundred; the driver is one "
     "thread of Python on the same two processors. Beside it in turns, the floor: a server of a few lines of Python "
     "that sends the same bytes to whoever asks. Memory is of the server with all connections open, above what it had "
     "before the first."
 )
 PLOTS = ["ms"]
 SECONDS = 4
+# One user gets no more than a share of the server's threads, and 429 beyond it.
+USERS_HAVE = 100
 
 
 def measure(program, place, sizes, rounds):
@@ -27,13 +29,14 @@ def measure(program, place, sizes, rounds):
     for _ in range(rounds):
         for size in sizes:
             with state.serve() as server:
-                token = state.token("--scope", "read:/", "--root", state.space)
-                answer = server.client(token)
+                users = range(max(1, size // USERS_HAVE))
+                tokens = [state.token("--scope", "read:/", "--user", f"u{user}", "--root", state.space) for user in users]
+                answer = server.client(tokens[0])
                 answer.call("text_read", {"path": "/a.md"})
                 before = server.memory()
                 bare = Bare(answer)
                 for name, address in (("", server.address), ("floor: ", bare.address)):
-                    load = Load(address, token, size)
+                    load = Load(address, tokens, size)
                     if not name:
                         figures.add("memory of a connection", "KB", size, max(0, server.memory() - before) / size / 1e3)
                     done, took = load.run(SECONDS)
@@ -57,16 +60,17 @@ def request(host, token):
 class Load:
     """Connections with one call in flight each."""
 
-    def __init__(self, address, token, count):
+    def __init__(self, address, tokens, count):
         host, port = address.rsplit(":", 1)
-        self.request, self.selector, self.sockets = request(address, token), selectors.DefaultSelector(), []
-        for _ in range(count):
+        self.selector, self.sockets, self.requests = selectors.DefaultSelector(), [], {}
+        requests = [request(address, token) for token in tokens]
+        for number in range(count):
             connection = socket.create_connection((host, int(port)))
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.sockets.append(connection)
-        # Each connection has a good token before the first is timed.
-        for connection in self.sockets:
-            connection.sendall(self.request)
+            # Whoever shows no good token is a stranger, and of those there may be few at a time.
+            self.requests[connection] = requests[number % len(requests)]
+            connection.sendall(self.requests[connection])
             receive(connection)
         for connection in self.sockets:
             connection.setblocking(False)
@@ -76,7 +80,7 @@ class Load:
         began, took, sent, parts = time.perf_counter(), [], {}, {}
         for connection in self.sockets:
             sent[connection] = time.perf_counter()
-            connection.send(self.request)
+            connection.send(self.requests[connection])
         while True:
             now = time.perf_counter()
             if now - began >= seconds:
@@ -92,7 +96,7 @@ class Load:
                 now = time.perf_counter()
                 took.append(now - sent[connection])
                 sent[connection] = now
-                connection.send(self.request)
+                connection.send(self.requests[connection])
         return len(took), took
 
     def close(self):
@@ -119,6 +123,13 @@ def receive(connection):
     return part
 
 
+def read(connection):
+    try:
+        return connection.recv(1 << 16)
+    except ConnectionResetError:
+        return b""
+
+
 class Bare:
     """A server that sends the same bytes for every request, and reads no more than it must."""
 
@@ -141,11 +152,11 @@ class Bare:
                 if key.fileobj is self.listener:
                     connection, _ = self.listener.accept()
                     selector.register(connection, selectors.EVENT_READ)
-                elif not key.fileobj.recv(1 << 16):
+                elif read(key.fileobj):
+                    key.fileobj.send(self.answer)
+                else:
                     selector.unregister(key.fileobj)
                     key.fileobj.close()
-                else:
-                    key.fileobj.send(self.answer)
 
     def close(self):
         self.process.terminate()

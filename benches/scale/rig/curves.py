@@ -7,7 +7,8 @@ import platform
 import subprocess
 
 BEGIN, END = "<!-- Begins: made by benches/scale/run --write. -->", "<!-- Ends: benches/scale. -->"
-COLOURS = ["#2f6f4f", "#b3541e", "#3b5b92", "#8a3b6f", "#6b6b2b", "#1e7f8c", "#a03030", "#555555"]
+COLOURS = ["#2f6f4f", "#b3541e", "#3b5b92", "#8a3b6f", "#6b6b2b", "#1e7f8c", "#a03030", "#555555",
+           "#c79a00", "#00548a", "#c2185b", "#7a5c3e"]
 
 
 def result(figures, sizes, curve, rounds, top):

@@ -821,6 +821,54 @@ fn a_journal_that_was_removed_as_a_whole_is_an_alarm_while_the_history_knows_of_
 }
 
 #[test]
+fn a_long_history_shows_what_came_last_and_says_that_there_is_more() {
+    let stage = Stage::new(&[]);
+    let folder = stage.rig.root.join("many");
+    std::fs::create_dir(&folder).unwrap();
+    for number in 0..1_010 {
+        std::fs::write(folder.join(format!("{number:04}.md")), "x\n").unwrap();
+    }
+    let mut agent = stage.client("cursor");
+    let listed = agent.tool("file.list", json!({ "path": "/many", "tree_hash": true })).unwrap();
+    let removal = json!({ "path": "/many", "hash": listed["tree_hash"] });
+    let removed = agent.tool("folder.remove", removal).unwrap();
+    assert!(!folder.exists(), "{removed}");
+    let all = stage.changes().len();
+    assert!(all >= 1_010, "{all} changes, all of which --json has");
+    let shown = stage.owner(&["history"]);
+    let more = "These are the latest 1,000 changes. Add --all for every one, or name a file, a \
+                --client or a --since.";
+    assert_eq!((shown.lines().count(), shown.lines().last()), (1_002, Some(more)));
+    assert_eq!(stage.owner(&["history", "--all"]).lines().count(), all + 1);
+    assert_eq!(stage.owner(&["history", "many/0007.md"]).lines().count(), 2);
+}
+
+#[test]
+fn a_list_of_tokens_shows_those_that_ended_last_and_says_that_there_are_more() {
+    let stage = Stage::new(&[]);
+    let state = StateDir::open(&stage.rig.state).unwrap();
+    let tokens = stile_store::state::TokenStore::open(&state).unwrap();
+    let live = stage.rig.token(&["read:/"], &["--client", "live"]);
+    assert!(!live.is_empty());
+    let known = tokens.list().unwrap().pop().unwrap();
+    for number in 0..110_i64 {
+        let ended = stile_store::state::TokenRecord {
+            jti: format!("ended-{number:03}"),
+            expires: 1_000 + number,
+            ..known.clone()
+        };
+        tokens.record(&ended).unwrap();
+    }
+    let shown = stage.stile_of_state(&["token", "list"]);
+    assert!(shown.contains("live") && shown.contains("ended-109"), "{shown}");
+    assert!(shown.contains("ended-010") && !shown.contains("ended-009"), "{shown}");
+    let more = "More tokens ended before these. Add --all for every one.";
+    assert_eq!(shown.lines().last(), Some(more));
+    assert!(stage.stile_of_state(&["token", "list", "--all"]).contains("ended-000"));
+    assert!(stage.stile_of_state(&["token", "list", "--json"]).contains("ended-000"));
+}
+
+#[test]
 fn a_dry_run_is_nothing_that_an_undo_or_the_history_knows() {
     let stage = Stage::new(&[]);
     std::fs::create_dir(stage.rig.root.join("d")).unwrap();
