@@ -79,7 +79,8 @@ impl KeptSessions {
         Arc::new(Self { tokens, rate, collected: Mutex::default() })
     }
 
-    /// Keeps a session of `owner`, ends `ended`, and drops those of the subject that exceed `most`.
+    /// Keeps a session of `owner`, ends `ended`, and drops those of the subject that are too many
+    /// where each owner may have `most`.
     pub(super) async fn keep(
         self: &Arc<Self>,
         new: NewSession,
@@ -180,15 +181,26 @@ impl KeptSessions {
         let Some((session, used)) = found.filter(|(session, _)| session.owner == owner) else {
             return Ok(None);
         };
-        if now.saturating_sub(used) >= COLLECTED.as_secs() as i64 {
-            self.note(id, now);
-        }
+        self.note_used(id, used, now);
         Ok(Some(session))
     }
 
-    /// Returns whether a session has not ended, as far as the state can say.
-    pub(super) fn has(&self, id: &str) -> bool {
-        !matches!(self.tokens.client_session(id, unix_seconds(wall_clock())), Ok(None))
+    /// Returns whether a session to which its client listens has not ended, as far as the state can
+    /// say. The session counts as used.
+    pub(super) fn has(self: &Arc<Self>, id: &str) -> bool {
+        let now = unix_seconds(wall_clock());
+        let found = self.tokens.client_session(id, now);
+        if let Ok(Some((_, used))) = &found {
+            self.note_used(id, *used, now);
+        }
+        !matches!(found, Ok(None))
+    }
+
+    /// Notes that a session is used now, unless that was noted a short time ago.
+    fn note_used(self: &Arc<Self>, id: &str, used: i64, now: i64) {
+        if now.saturating_sub(used) >= COLLECTED.as_secs() as i64 {
+            self.note(id, now);
+        }
     }
 
     /// Takes a session up again that ended because its rights were narrowed. Returns whether there
