@@ -11,6 +11,8 @@ pub struct ChangeQuery {
     pub path: Option<SpacePath>,
     /// Changes by tokens of this client.
     pub client: Option<String>,
+    /// Changes by callers with one of these approvals or tokens.
+    pub callers: Option<Vec<String>>,
     /// Changes by this caller.
     pub caller: Option<Author>,
     /// Changes with this tool, by its canonical name, or by this command of the owner.
@@ -30,6 +32,15 @@ pub struct ChangeQuery {
 /// Changes in the order from the latest to the earliest.
 pub type NewestFirst = Vec<PastChange>;
 
+/// Somebody who made changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChangeAuthor {
+    /// The name by which the owner knows the author.
+    pub name: String,
+    /// The approval or the token of the author; `None` for one without either.
+    pub token: Option<String>,
+}
+
 /// A client with changes in the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientChanges {
@@ -46,6 +57,8 @@ pub struct ClientChanges {
 pub struct UnrecordedChanges {
     /// The client that the tokens name, or the user where they name none.
     pub client: String,
+    /// The name under which the history counts what is kept of the client.
+    pub share: String,
     /// How many changes there were.
     pub changes: u64,
     /// The files of the first of them.

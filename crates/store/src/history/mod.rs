@@ -48,7 +48,7 @@ use stile_domain::path::SpacePath;
 
 use crate::state::{OldSpace, StateDir, folder_identity, make_folder};
 
-pub use change_query::{ChangeQuery, ClientChanges, NewestFirst, UnrecordedChanges};
+pub use change_query::{ChangeAuthor, ChangeQuery, ClientChanges, NewestFirst, UnrecordedChanges};
 pub use error::{HistoryError, NoRoom, VersionError};
 pub(crate) use file_metadata::{FileMetadata, MetadataOf};
 pub(crate) use folder_before::FolderBefore;

@@ -11,7 +11,7 @@ use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
 
-use super::change_query::{ChangeQuery, ClientChanges, NewestFirst};
+use super::change_query::{ChangeAuthor, ChangeQuery, ClientChanges, NewestFirst};
 use super::change_row::OWNER;
 use super::error::{HistoryError, VersionError};
 use super::file_metadata::{FileMetadata, MetadataOf};
@@ -27,27 +27,7 @@ impl History {
     /// # Errors
     /// [`HistoryError`].
     pub fn changes(&self, query: &ChangeQuery) -> Result<NewestFirst, HistoryError> {
-        let mut conditions = Conditions::new(self.space);
-        if let Some(path) = query.path.as_ref().filter(|path| !path.is_root()) {
-            // All paths below a folder lie between `folder/` and `folder0`, since `0` follows `/`.
-            let path = path.as_str();
-            let three = [path.to_owned(), format!("{path}/"), format!("{path}0")].map(Value::Text);
-            let twice = three.iter().chain(&three).cloned();
-            conditions.add(
-                "((path = ? OR (path >= ? AND path < ?)) OR \
-                 (destination = ? OR (destination >= ? AND destination < ?)))",
-                twice,
-            );
-        }
-        conditions.add_call_of(query);
-        if let Some(ChangeNumber(call)) = query.call {
-            // The number of a call is that of its first change.
-            conditions.add("number >= ? AND call = ?", [call.into(), call.into()]);
-        }
-        if let Some(ChangeNumber(below)) = query.below {
-            conditions.add("number < ?", [below.into()]);
-        }
-        let Conditions { sql, values } = conditions;
+        let Conditions { sql, values } = Conditions::of_changes(self.space, query);
         let sql = format!("SELECT {COLUMNS} FROM changes WHERE {sql} ORDER BY number DESC");
         let connection = self.relaxed();
         let mut statement = connection.prepare_cached(&sql)?;
@@ -66,18 +46,25 @@ impl History {
         Ok(found)
     }
 
-    /// Returns the names by which the owner knows those who made changes, sorted.
+    /// Returns those who made the changes that a query finds, and those whose changes are not in
+    /// the history.
     ///
     /// # Errors
     /// [`HistoryError`].
-    pub fn author_names(&self) -> Result<Vec<String>, HistoryError> {
+    pub fn authors(&self, query: &ChangeQuery) -> Result<BTreeSet<ChangeAuthor>, HistoryError> {
+        let Conditions { sql, mut values } = Conditions::of_changes(self.space, query);
+        values.push(Value::Integer(self.space));
+        let sql = format!(
+            "SELECT DISTINCT coalesce(client, subject), token FROM changes WHERE {sql} \
+             UNION SELECT client, CASE WHEN share LIKE 'token %' THEN substr(share, 7) END \
+             FROM unrecorded WHERE space = ?"
+        );
         let connection = self.relaxed();
-        let mut query = connection.prepare_cached(
-            "SELECT coalesce(client, subject) FROM changes WHERE space = ?1 \
-             UNION SELECT client FROM unrecorded WHERE space = ?1 ORDER BY 1",
-        )?;
-        let names = query.query_map([self.space], |row| row.get(0))?;
-        Ok(names.collect::<rusqlite::Result<_>>()?)
+        let mut statement = connection.prepare_cached(&sql)?;
+        let authors = statement.query_map(params_from_iter(values), |row| {
+            Ok(ChangeAuthor { name: row.get(0)?, token: row.get(1)? })
+        })?;
+        Ok(authors.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Returns when the second of the calls changed something that the history of a state folder
@@ -331,6 +318,31 @@ impl Conditions {
         Self { sql: "space = ?".to_owned(), values: vec![Value::Integer(space)] }
     }
 
+    /// Returns the conditions of the rows of changes that a query finds.
+    fn of_changes(space: i64, query: &ChangeQuery) -> Self {
+        let mut conditions = Self::new(space);
+        if let Some(path) = query.path.as_ref().filter(|path| !path.is_root()) {
+            // All paths below a folder lie between `folder/` and `folder0`, since `0` follows `/`.
+            let path = path.as_str();
+            let three = [path.to_owned(), format!("{path}/"), format!("{path}0")].map(Value::Text);
+            let twice = three.iter().chain(&three).cloned();
+            conditions.add(
+                "((path = ? OR (path >= ? AND path < ?)) OR \
+                 (destination = ? OR (destination >= ? AND destination < ?)))",
+                twice,
+            );
+        }
+        conditions.add_call_of(query);
+        if let Some(ChangeNumber(call)) = query.call {
+            // The number of a call is that of its first change.
+            conditions.add("number >= ? AND call = ?", [call.into(), call.into()]);
+        }
+        if let Some(ChangeNumber(below)) = query.below {
+            conditions.add("number < ?", [below.into()]);
+        }
+        conditions
+    }
+
     pub(super) fn add(&mut self, condition: &str, values: impl IntoIterator<Item = Value>) {
         self.sql.push_str(" AND ");
         self.sql.push_str(condition);
@@ -343,6 +355,11 @@ impl Conditions {
             // Who has no client is known by the subject, as in the journal.
             let name = Value::Text(client.clone());
             self.add("(client = ? OR (client IS NULL AND subject = ?))", [name.clone(), name]);
+        }
+        if let Some(callers) = &query.callers {
+            let places = vec!["?"; callers.len()].join(", ");
+            let shares = callers.iter().map(|caller| Value::Text(Author::share_of(caller)));
+            self.add(&format!("share IN ({places})"), shares);
         }
         if let Some(caller) = &query.caller {
             self.add("subject = ?", [Value::Text(caller.subject.clone())]);

@@ -126,7 +126,7 @@ impl History {
     pub fn unrecorded(&self) -> Result<Vec<UnrecordedChanges>, HistoryError> {
         let connection = self.relaxed();
         let mut query = connection.prepare_cached(
-            "SELECT client, changes, since, until, paths FROM unrecorded \
+            "SELECT client, changes, since, until, paths, share FROM unrecorded \
              WHERE space = ?1 ORDER BY share",
         )?;
         let rows = query.query_map([self.space], |row| {
@@ -135,6 +135,7 @@ impl History {
             Ok(UnrecordedChanges {
                 paths: paths.iter().filter_map(|path| SpacePath::parse(path).ok()).collect(),
                 client: row.get(0)?,
+                share: row.get(5)?,
                 changes: u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default(),
                 since: Instant(row.get(2)?),
                 until: Instant(row.get(3)?),
