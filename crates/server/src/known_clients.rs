@@ -148,8 +148,8 @@ impl KnownClients {
         })
     }
 
-    /// Returns the name of the client with an identifier, an approval or a token, with what tells it
-    /// from others of the same name.
+    /// Returns the name of the client with an identifier, an approval or a token, with what tells
+    /// it from others of the same name.
     pub fn told(&self, id: &str) -> Option<String> {
         let number = self.of_caller.get(id).copied();
         let of_id = || self.clients.iter().position(|client| client.id == id);

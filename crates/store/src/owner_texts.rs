@@ -63,7 +63,8 @@ impl PromptFolder {
         Ok(read)
     }
 
-    /// Refuses the folder if it is a link now, or if one is above it, which may lead into the space.
+    /// Refuses the folder if it is a link now, or if one is above it, which may lead into the
+    /// space.
     fn check_place(&self) -> io::Result<()> {
         let is_folder = self.path.symlink_metadata()?.is_dir();
         match is_folder && self.path.canonicalize()? == self.path {

@@ -2,16 +2,17 @@
 //!
 //! A redirect URI is accepted only in a form that every browser and every parser reads alike:
 //! ASCII, a lower-case host, no user information, no fragment, no `.` or `..` segment, and no
-//! backslash. A scheme has no case (RFC 3986, section 3.1). So the host that the consent page shows is the host that receives the answer.
+//! backslash. A scheme has no case. So the host that the consent page shows is the host that
+//! receives the answer.
 //!
 //! An application on the user's computer may register a scheme that is the reversed name of a
 //! domain, or one of [`NATIVE_AUTHORITIES`]. Any other scheme needs the owner's hand. Those of
 //! `NEVER` are refused even then: a browser would run, show or fetch what such an address names.
 //!
-//! Two redirect URIs match if their texts are equal but for the case of the scheme; at a loopback host over `http` the port may
-//! differ, since a native client listens on any free port.
+//! Two redirect URIs match if their texts are equal but for the case of the scheme; at a loopback
+//! host over `http` the port may differ, since a native client listens on any free port.
 //!
-//! *Source*: RFC 9700, section 2.1 (exact matching); RFC 8252, sections 7.1 and 7.3.
+//! *Source*: RFC 9700, section 2.1 (exact matching); RFC 3986, section 3.1 (schemes); RFC 8252, sections 7.1 and 7.3.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};

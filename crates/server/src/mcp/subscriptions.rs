@@ -336,8 +336,8 @@ impl Subscriptions {
     }
 
     /// Waits for a change. Returns `false` once the token has ended, or allows it no longer, or
-    /// `is_gone` says so. If the token allows less, but this still, it is watched again with what is
-    /// left, and a change in between is one.
+    /// `is_gone` says so. If the token allows less, but this still, it is watched again with what
+    /// is left, and a change in between is one.
     async fn changed(
         &self,
         watched: &mut Watched,

@@ -141,8 +141,6 @@ fn a_session_keeps_the_spelling_of_its_client_over_a_restart() {
 fn a_deleted_session_stays_ended_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let rig = rig(&folder);
-    std::fs::create_dir_all(&rig.root).unwrap();
-    std::fs::write(rig.root.join("plan.md"), "plan\n").unwrap();
     let token = rig.token(&["read:/"], &[]);
     let server = rig.serve(&[]);
     let mut peer = Peer::open(&server, &token, REVISION);
@@ -272,6 +270,8 @@ fn a_client_has_its_share_of_sessions_across_restarts_and_takes_none_of_another_
 async fn a_session_that_lost_its_subscriptions_is_told_when_it_listens_again() {
     let folder = tempfile::tempdir().unwrap();
     let rig = rig(&folder);
+    std::fs::create_dir_all(&rig.root).unwrap();
+    std::fs::write(rig.root.join("plan.md"), "plan\n").unwrap();
     let token = rig.token(&["read:/"], &[]);
     let server = rig.serve(&[]);
     let mut peer = Peer::open(&server, &token, REVISION);
