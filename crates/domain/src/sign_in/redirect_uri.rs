@@ -12,7 +12,8 @@
 //! Two redirect URIs match if their texts are equal but for the case of the scheme; at a loopback
 //! host over `http` the port may differ, since a native client listens on any free port.
 //!
-//! *Source*: RFC 9700, section 2.1 (exact matching); RFC 3986, section 3.1 (schemes); RFC 8252, sections 7.1 and 7.3.
+//! *Source*: RFC 9700, section 2.1 (exact matching); RFC 3986, section 3.1 (schemes); RFC 8252,
+//! sections 7.1 and 7.3.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
