@@ -20,6 +20,8 @@ use crate::unseen::shown;
 pub struct AuditFilter {
     /// The name of a client, or of a user where a line names no client.
     pub client: Option<String>,
+    /// The approvals and tokens of the client that is meant, whatever its name is.
+    pub callers: Option<Vec<String>>,
     /// A path; lines about what is below fit, too.
     pub path: Option<SpacePath>,
     /// The canonical name of a tool or an operation.
@@ -34,7 +36,13 @@ impl AuditFilter {
         let about = |path: &SpacePath| {
             [&line.path, &line.to].into_iter().flatten().any(|named| path.covers(named))
         };
-        self.client.as_deref().is_none_or(|client| client == caller(line))
+        let by = [&line.approval, &line.token];
+        let is_of_client = match (&self.callers, &self.client) {
+            (Some(callers), _) => by.into_iter().flatten().any(|by| callers.contains(by)),
+            (None, Some(client)) => client == caller(line),
+            (None, None) => true,
+        };
+        is_of_client
             && self.path.as_ref().is_none_or(about)
             && self.tool.as_deref().is_none_or(|tool| tool == line.tool)
             && (!self.refused || line.outcome != "ok")
@@ -401,7 +409,7 @@ mod tests {
         let filter = |client: Option<&str>, path: Option<&str>, tool: Option<&str>, refused| {
             let path = path.map(|path| SpacePath::parse(path).unwrap());
             let (client, tool) = (client.map(str::to_owned), tool.map(str::to_owned));
-            AuditFilter { client, path, tool, refused }.shows(&moved)
+            AuditFilter { client, callers: None, path, tool, refused }.shows(&moved)
         };
         assert!(filter(None, None, None, false));
         assert!(filter(Some("cursor"), Some("/work"), Some("file.move"), false));

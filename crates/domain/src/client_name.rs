@@ -116,25 +116,6 @@ pub fn meant_by<'n>(typed: &str, names: impl IntoIterator<Item = &'n str>) -> Ve
     found
 }
 
-/// Returns the one of `names` that an owner means who types `typed`, as [`meant_by`] finds it;
-/// `typed` itself if it means none of them.
-///
-/// # Errors
-/// [`SeveralClients`].
-pub fn one_meant_by<'n>(
-    typed: &str,
-    names: impl IntoIterator<Item = &'n str>,
-) -> Result<String, SeveralClients> {
-    match meant_by(typed, names).as_slice() {
-        [] => Ok(typed.to_owned()),
-        [only] => Ok((*only).to_owned()),
-        several => {
-            let names = several.iter().map(|name| (*name).to_owned()).collect();
-            Err(SeveralClients { typed: typed.to_owned(), names })
-        }
-    }
-}
-
 fn is_shown_as(name: &str, typed: &str) -> bool {
     let own = name.strip_suffix(SELF_NAMED).map_or(name, str::trim_end);
     [name, own].iter().any(|name| [shown(name), shown(&listed(name))].contains(&typed.into()))
@@ -153,7 +134,6 @@ mod tests {
             "goose (self-named)", "cursor", "cursor (self-named)", "co\u{202e}dex", &long, "zed",
             "zed", "command line",
         ];
-        let one = |typed: &str| one_meant_by(typed, names);
         for (typed, meant) in [
             ("goose", "goose (self-named)"),
             ("goose (self-named)", "goose (self-named)"),
@@ -162,14 +142,17 @@ mod tests {
             ("co\\u{202e}dex", "co\u{202e}dex"),
             (&cut, &long),
             ("zed", "zed"),
-            ("none", "none"),
         ] {
-            assert_eq!(one(typed).as_deref(), Ok(meant), "{typed}");
+            assert_eq!(meant_by(typed, names), [meant], "{typed}");
         }
+        assert!(meant_by("none", names).is_empty());
         let others = [format!("{}1", "long ".repeat(9)), format!("{}2", "long ".repeat(9))];
-        let several = one_meant_by(&listed(&others[0]), others.iter().map(String::as_str));
-        assert_eq!(several.as_ref().map_err(|several| several.names.len()), Err(2));
-        assert!(several.unwrap_err().to_string().contains(&others[1]));
+        let cut = listed(&others[0]);
+        let several = meant_by(&cut, others.iter().map(String::as_str));
+        assert_eq!(several, others);
+        let names = others.to_vec();
+        let said = SeveralClients { typed: cut.into_owned(), names }.to_string();
+        assert!(said.contains(&others[1]), "{said}");
     }
 
     #[test]

@@ -29,6 +29,10 @@ pub struct JournalLine {
     /// The token's `jti`; absent on stdio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// The approval under which the token was issued, which outlives the token; absent for a token
+    /// of no approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<String>,
     /// The client that the token was issued to; absent where the token names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
@@ -165,6 +169,7 @@ impl JournalLine {
             at: String::new(),
             subject: Some(principal.subject().to_owned()),
             token: principal.token().map(str::to_owned),
+            approval: principal.approval().map(str::to_owned),
             client: principal.client().map(str::to_owned),
             tool: operation.into(),
             path: trace.path,

@@ -45,6 +45,7 @@ pub mod role;
 mod same_name;
 pub mod scope;
 pub mod shell_word;
+pub mod shortened_id;
 pub mod shown_paths;
 pub mod sign_in;
 mod sought_text;

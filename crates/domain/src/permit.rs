@@ -15,6 +15,7 @@ use crate::path::SpacePath;
 use crate::records::authority::{OwnerPermit, RecordsClaim, RecordsPermit};
 use crate::records::problem::Problem;
 use crate::scope::{Scope, Scopes, Verb};
+use crate::sign_in::client_id_url::ClientIdUrl;
 use crate::sign_in::client_metadata::name_of_itself;
 
 /// A caller whose identity and scopes were verified.
@@ -24,6 +25,7 @@ pub struct Principal {
     token: Option<Arc<str>>,
     client: Option<Arc<str>>,
     approval: Option<Arc<str>>,
+    registration: Option<Arc<str>>,
     scopes: Arc<Scopes>,
     records: RecordsClaim,
 }
@@ -45,15 +47,20 @@ impl Principal {
             token: token.map(Into::into),
             client: client.map(Into::into),
             approval: None,
+            registration: None,
             scopes: Arc::new(scopes),
             records,
         }
     }
 
-    /// Adds the identifier of the approval under which the token was issued.
+    /// Adds the identifier of the approval under which the token was issued, to the client with
+    /// the identifier `client_id`.
     #[must_use]
-    pub fn under_approval(self, approval: &str) -> Self {
-        Self { approval: Some(approval.into()), ..self }
+    pub fn under_approval(self, approval: &str, client_id: &str) -> Self {
+        // All installations of a program share the address of its document.
+        let is_of_one = !ClientIdUrl::is_address(client_id);
+        let registration = is_of_one.then(|| client_id.into());
+        Self { approval: Some(approval.into()), registration, ..self }
     }
 
     /// Returns this caller under the name that its client gives itself, marked as such, if the
@@ -71,6 +78,19 @@ impl Principal {
     /// either, unlike the name of a client. `None` for the local user.
     pub fn recognised_by(&self) -> Option<&str> {
         self.approval.as_deref().or(self.token.as_deref())
+    }
+
+    /// Returns what tells the client that holds the token from every other one: its registration,
+    /// which outlives each approval of it; for a client that is known by the address of a document,
+    /// the approval; for a token of no approval, the token's `jti`. Nobody can choose any of them.
+    /// `None` for the local user.
+    pub fn held_by(&self) -> Option<&str> {
+        self.registration.as_deref().or(self.recognised_by())
+    }
+
+    /// Returns the approval under which the token was issued.
+    pub fn approval(&self) -> Option<&str> {
+        self.approval.as_deref()
     }
 
     /// Returns the user that the token names.

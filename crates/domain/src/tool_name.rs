@@ -130,6 +130,11 @@ impl ShownTools {
         place.is_some_and(|place| self.shown >> place & 1 == 1)
     }
 
+    /// Returns whether the caller is shown a tool that `is_wanted` takes by its canonical name.
+    pub fn has_any(self, is_wanted: impl Fn(&'static str) -> bool) -> bool {
+        TOOLS.iter().any(|name| self.has(name) && is_wanted(name))
+    }
+
     /// Returns whether the caller is shown all tools that a text of the program names by their
     /// canonical names.
     pub fn have_all_in(self, text: &str) -> bool {

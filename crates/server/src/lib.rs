@@ -13,6 +13,7 @@ pub mod fair_share;
 pub mod fleet;
 pub mod gateway;
 pub mod http;
+pub mod known_clients;
 mod live_notes;
 pub mod mcp;
 pub mod metrics;

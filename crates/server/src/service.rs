@@ -186,7 +186,11 @@ impl Service {
     /// Returns what this agent reads when it connects: the owner's words first, with the names of
     /// tools as the agent is shown them.
     pub fn instructions(&self, caller: &Caller) -> Cow<'static, str> {
-        let first = self.toolsets.first();
+        // A caller of records alone has nothing to do with files.
+        let is_shown = |(toolset, _): &&(Arc<dyn Toolset>, Option<Resource>)| {
+            caller.names.has_any(|name| toolset.find(name).is_some())
+        };
+        let first = self.toolsets.iter().find(is_shown).or(self.toolsets.first());
         let own = first.map_or(Cow::Borrowed(""), |(toolset, _)| toolset.instructions(caller));
         match &self.texts.instructions {
             Some(text) => {

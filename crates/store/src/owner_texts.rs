@@ -53,8 +53,27 @@ impl PromptFolder {
     /// Where a name in another script makes the name of another prompt, both are prompts.
     ///
     /// # Errors
-    /// The error of the system if the folder cannot be read.
+    /// The error of the system if the folder cannot be read; [`io::ErrorKind::NotADirectory`] if a
+    /// link leads from its path to somewhere else now.
     pub fn read(&self) -> io::Result<(Vec<Prompt>, Vec<LeftOut>)> {
+        self.check_place()?;
+        let read = self.read_files()?;
+        // Nothing counts that was read while the path led elsewhere.
+        self.check_place()?;
+        Ok(read)
+    }
+
+    /// Refuses the folder if it is a link now, or if one is above it, which may lead into the
+    /// space.
+    fn check_place(&self) -> io::Result<()> {
+        let is_folder = self.path.symlink_metadata()?.is_dir();
+        match is_folder && self.path.canonicalize()? == self.path {
+            true => Ok(()),
+            false => Err(io::ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    fn read_files(&self) -> io::Result<(Vec<Prompt>, Vec<LeftOut>)> {
         let (mut names, mut left_out): (Vec<String>, Vec<LeftOut>) = (Vec::new(), Vec::new());
         for entry in self.path.read_dir()?.take(MAX_NAMES) {
             let entry = entry?;
@@ -217,6 +236,31 @@ mod tests {
                 "long.md cannot be read: it has more than 65536 bytes",
             ]
         );
+    }
+
+    #[test]
+    fn a_folder_that_a_link_takes_the_place_of_is_not_read() {
+        let ground = tempfile::tempdir().unwrap();
+        let ground = ground.path().canonicalize().unwrap();
+        for folder in ["above/prompts", "space/prompts"] {
+            std::fs::create_dir_all(ground.join(folder)).unwrap();
+            std::fs::write(ground.join(folder).join("a.md"), "Say yes.\n").unwrap();
+        }
+        let folder = PromptFolder::open(&ground.join("above/prompts")).unwrap();
+        assert_eq!(folder.read().unwrap().0.len(), 1);
+        let link = |target: &str, name: &str| {
+            std::os::unix::fs::symlink(ground.join(target), ground.join(name)).unwrap();
+        };
+        std::fs::rename(ground.join("above"), ground.join("before")).unwrap();
+        link("space", "above");
+        assert_eq!(folder.read().unwrap_err().kind(), io::ErrorKind::NotADirectory);
+        std::fs::remove_file(ground.join("above")).unwrap();
+        std::fs::create_dir(ground.join("above")).unwrap();
+        link("space/prompts", "above/prompts");
+        assert_eq!(folder.read().unwrap_err().kind(), io::ErrorKind::NotADirectory);
+        std::fs::remove_file(ground.join("above/prompts")).unwrap();
+        std::fs::rename(ground.join("before/prompts"), ground.join("above/prompts")).unwrap();
+        assert_eq!(folder.read().unwrap().0.len(), 1, "it is where it was");
     }
 
     #[test]

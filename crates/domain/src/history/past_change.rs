@@ -149,10 +149,16 @@ impl Author {
     /// no token: any client may register under any name.
     pub fn share(&self) -> String {
         match (&self.token, &self.client) {
-            (Some(token), _) => format!("token {token}"),
+            (Some(token), _) => Self::share_of(token),
             (None, Some(client)) => format!("client {client}"),
             (None, None) => format!("user {}", self.subject),
         }
+    }
+
+    /// Returns the name under which the history counts what is kept of a caller with this approval
+    /// or token.
+    pub fn share_of(token: &str) -> String {
+        format!("token {token}")
     }
 
     /// Whether two authors are the same caller, whatever tools they used: the same user with the

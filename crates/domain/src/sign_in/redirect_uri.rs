@@ -1,17 +1,19 @@
 //! Where the browser takes the answer to a client: redirect URIs, and which of them match.
 //!
 //! A redirect URI is accepted only in a form that every browser and every parser reads alike:
-//! ASCII, a lower-case scheme and host, no user information, no fragment, no `.` or `..` segment,
-//! and no backslash. So the host that the consent page shows is the host that receives the answer.
+//! ASCII, a lower-case host, no user information, no fragment, no `.` or `..` segment, and no
+//! backslash. A scheme has no case. So the host that the consent page shows is the host that
+//! receives the answer.
 //!
 //! An application on the user's computer may register a scheme that is the reversed name of a
 //! domain, or one of [`NATIVE_AUTHORITIES`]. Any other scheme needs the owner's hand. Those of
 //! `NEVER` are refused even then: a browser would run, show or fetch what such an address names.
 //!
-//! Two redirect URIs match if their texts are equal; at a loopback host over `http` the port may
-//! differ, since a native client listens on any free port.
+//! Two redirect URIs match if their texts are equal but for the case of the scheme; at a loopback
+//! host over `http` the port may differ, since a native client listens on any free port.
 //!
-//! *Source*: RFC 9700, section 2.1 (exact matching); RFC 8252, sections 7.1 and 7.3.
+//! *Source*: RFC 9700, section 2.1 (exact matching); RFC 3986, section 3.1 (schemes); RFC 8252,
+//! sections 7.1 and 7.3.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -166,6 +168,8 @@ impl RedirectUri {
         }
         check_characters(text)?;
         let (scheme, after) = text.split_once(':').ok_or(BadRedirectUri::Form)?;
+        let scheme = scheme.to_ascii_lowercase();
+        let scheme = scheme.as_str();
         if scheme.is_empty() || !scheme.bytes().all(is_of_scheme) || !after.starts_with('/') {
             return Err(BadRedirectUri::Form);
         }
@@ -231,7 +235,7 @@ impl RedirectUri {
     pub fn form_action_source(&self) -> String {
         match self.kind {
             RedirectKind::Native => {
-                format!("{}:", self.text.split(':').next().unwrap_or_default())
+                format!("{}:", self.parts().0)
             }
             _ => self.beginning().to_owned(),
         }
@@ -239,12 +243,19 @@ impl RedirectUri {
 
     /// Returns whether this URI, which a client has registered, allows the URI of a request.
     ///
-    /// The texts are equal, or both are loopback URIs that differ in nothing but the port.
+    /// The texts are equal but for the case of the scheme, or both are loopback URIs that differ in
+    /// nothing but the port.
     pub fn allows(&self, requested: &Self) -> bool {
         if self.kind != RedirectKind::Loopback || requested.kind != RedirectKind::Loopback {
-            return self.text == requested.text;
+            return self.parts() == requested.parts();
         }
         self.host() == requested.host() && self.loopback_target() == requested.loopback_target()
+    }
+
+    /// Returns the scheme in lower case, and what follows it.
+    fn parts(&self) -> (String, &str) {
+        let (scheme, after) = self.text.split_once(':').unwrap_or_default();
+        (scheme.to_ascii_lowercase(), after)
     }
 
     /// Returns the path and the query. A program that listens sees an empty path as `/`.
@@ -298,8 +309,7 @@ fn kind_of(
             (_, WrittenBy::Owner) => Err(BadRedirectUri::Never),
         };
     }
-    let is_written_well = scheme.starts_with(|first: char| first.is_ascii_lowercase())
-        && !scheme.bytes().any(|byte| byte.is_ascii_uppercase());
+    let is_written_well = scheme.starts_with(|first: char| first.is_ascii_lowercase());
     let is_for_all = is_listed(scheme, authority) || is_reversed_domain(scheme);
     match written_by {
         WrittenBy::Client if is_written_well && is_for_all => Ok(RedirectKind::Native),

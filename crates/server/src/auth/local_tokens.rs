@@ -87,7 +87,7 @@ impl LocalVerifier {
             (Ok(TokenStanding::ByApproval(rights)), approval)
                 if approval.is_none_or(|approval| approval == rights.authorization) =>
             {
-                let approval = rights.authorization.clone();
+                let approval = (rights.authorization.clone(), rights.client.clone());
                 claims.set_rights(rights);
                 Some(approval)
             }
@@ -99,8 +99,9 @@ impl LocalVerifier {
         };
         let caller = claims.into_caller(None, validity)?;
         Ok(match approval {
-            Some(approval) => {
-                VerifiedCaller { principal: caller.principal.under_approval(&approval), ..caller }
+            Some((approval, client)) => {
+                let principal = caller.principal.under_approval(&approval, &client);
+                VerifiedCaller { principal, ..caller }
             }
             None => caller,
         })
@@ -161,7 +162,7 @@ impl TokenVerifier for LocalVerifier {
                 let (records, scopes) = (records_of(&rights), Scopes::from_claim(&rights.scopes));
                 let (subject, client) = (caller.subject(), caller.client());
                 let now = Principal::assert_verified(subject, Some(jti), client, scopes, records);
-                Some(now.under_approval(&rights.authorization))
+                Some(now.under_approval(&rights.authorization, &rights.client))
             }
             Ok(TokenStanding::Refused) => None,
             // A list that cannot be read revokes nothing.

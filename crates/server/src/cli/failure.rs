@@ -2,9 +2,9 @@
 
 use std::io;
 
-use stile_domain::client_name::SeveralClients;
 use stile_domain::error::Refusal;
 use stile_domain::records::problem::Problem;
+use stile_domain::shortened_id::NotOneId;
 use stile_domain::unseen::shown_lines;
 use stile_import::sync::SyncError;
 use stile_records::administration::DeclareError;
@@ -18,6 +18,7 @@ use stile_store::store_copy::CopyError;
 
 use crate::auth::{MintError, StdioRefusal};
 use crate::config::ConfigError;
+use crate::known_clients::NotOneClient;
 use crate::owner_files::OwnerFilesError;
 use crate::owner_imports::UnknownInput;
 
@@ -97,8 +98,14 @@ impl From<StateError> for Failure {
     }
 }
 
-impl From<SeveralClients> for Failure {
-    fn from(error: SeveralClients) -> Self {
+impl From<NotOneId> for Failure {
+    fn from(error: NotOneId) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<NotOneClient> for Failure {
+    fn from(error: NotOneClient) -> Self {
         Self::Usage(error.to_string())
     }
 }
@@ -188,7 +195,7 @@ impl From<OwnerFilesError> for Failure {
         match error {
             OwnerFilesError::History(error) => error.into(),
             OwnerFilesError::Refused(refusal) => (*refusal).into(),
-            OwnerFilesError::SeveralClients(several) => several.into(),
+            OwnerFilesError::Client(error) => error.into(),
         }
     }
 }

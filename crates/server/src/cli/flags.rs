@@ -2,7 +2,6 @@
 //! commands take.
 
 pub(crate) mod access;
-pub(crate) mod beginning;
 pub(crate) mod duration;
 pub(crate) mod import_reading;
 pub(crate) mod typed_path;

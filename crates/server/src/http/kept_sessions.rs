@@ -101,7 +101,8 @@ impl KeptSessions {
         Ok(Some(carried.session).filter(|_| !has_ended))
     }
 
-    /// Keeps a session of `owner`, ends `ended`, and drops those of the subject that exceed `most`.
+    /// Keeps a session of `owner`, ends `ended`, and drops those of the subject that are too many
+    /// where each owner may have `most`.
     pub(super) async fn keep(
         self: &Arc<Self>,
         new: NewSession,
@@ -215,17 +216,26 @@ impl KeptSessions {
         let Some((session, used)) = found.filter(|(session, _)| session.owner == owner) else {
             return Ok(self.carried(id, now)?.filter(|session| session.owner == owner));
         };
-        if now.saturating_sub(used) >= COLLECTED.as_secs() as i64 {
-            self.note(id, now);
-        }
+        self.note_used(id, used, now);
         Ok(Some(session))
     }
 
-    /// Returns whether a session has not ended, as far as the state can say.
-    pub(super) fn has(&self, id: &str) -> bool {
+    /// Returns whether a session to which its client listens has not ended, as far as the state can
+    /// say. The session counts as used.
+    pub(super) fn has(self: &Arc<Self>, id: &str) -> bool {
         let now = unix_seconds(wall_clock());
-        !matches!(self.tokens.client_session(id, now), Ok(None))
-            || !matches!(self.carried(id, now), Ok(None))
+        let found = self.tokens.client_session(id, now);
+        if let Ok(Some((_, used))) = &found {
+            self.note_used(id, *used, now);
+        }
+        !matches!(found, Ok(None)) || !matches!(self.carried(id, now), Ok(None))
+    }
+
+    /// Notes that a session is used now, unless that was noted a short time ago.
+    fn note_used(self: &Arc<Self>, id: &str, used: i64, now: i64) {
+        if now.saturating_sub(used) >= COLLECTED.as_secs() as i64 {
+            self.note(id, now);
+        }
     }
 
     /// Takes a session up again that ended because its rights were narrowed. Returns whether there

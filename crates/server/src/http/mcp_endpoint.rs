@@ -367,8 +367,10 @@ impl McpEndpoint {
         }
         if let Some((session, open)) = session.zip(open).filter(|_| response.status().is_success())
         {
+            let kept =
+                (self.sessions.start_stream(&session), self.streamable.keep_while_heard(&session));
             let telling = self.tell_of_lists(session, requester, &open, ended);
-            response = response.map(|body| GuardedBody::wrap(body, (open, telling)));
+            response = response.map(|body| GuardedBody::wrap(body, (open, telling, kept)));
         }
         if was_deleted {
             // The session has ended, and clients treat 202 as a failure.
@@ -387,8 +389,7 @@ impl McpEndpoint {
     ) -> DropGuard {
         let rights = Arc::clone(self.subscriptions.rights());
         let (service, caller) = (person.service.clone(), caller.clone());
-        let shown = self.subscriptions.shown_to(&session);
-        let listener = ListListener::new(service, caller, Some(*expires), rights, shown);
+        let listener = ListListener::new(service, caller, Some(*expires), rights);
         let is_open = self.sessions.is_open(&session);
         self.subscriptions.tell_of_lists(open, listener.while_open(is_open), ended)
     }

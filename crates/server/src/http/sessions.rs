@@ -1,4 +1,4 @@
-//! The owner of each MCP session, and the number of sessions per subject.
+//! The owner of each MCP session, and the number of sessions per owner.
 //!
 //! The SDK keeps the sessions and knows no callers: it accepts any client that sends a session id.
 //! So the owner of each session is kept here, and an unknown id and another caller's id get the
@@ -18,17 +18,23 @@ use std::time::{Duration, Instant};
 
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::role::Role;
+use stile_store::state::{Counted, surplus};
 
 use super::kept_sessions::{BriefSession, Kept, KeptSessions, NewSession, Standing};
 use crate::auth::{VaultClaim, VerifiedCaller};
 use crate::mcp::list_changes::IsOpen;
 
 /// The caller who opened a session. A renewed token is the same caller. Another client, grant,
-/// vault or role is another caller.
+/// vault or role is another caller, and so is another client of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionOwner {
     subject: String,
-    client: Option<String>,
+    /// What tells the client from every other one: for a token of this server nothing that the
+    /// client chooses ([`Principal::held_by`]), for one of an identity provider the client that the
+    /// provider names in each of its tokens.
+    ///
+    /// [`Principal::held_by`]: stile_domain::permit::Principal::held_by
+    holder: Option<String>,
     records: RecordsClaim,
     issuer: Option<Arc<str>>,
     vault: VaultClaim,
@@ -38,17 +44,21 @@ pub struct SessionOwner {
 impl SessionOwner {
     /// Returns a text that is the same for the same caller on every server.
     fn to_text(&self) -> String {
-        let Self { subject, client, records, issuer, vault, role } = self;
-        let parts = (subject, client, issuer.as_deref());
+        let Self { subject, holder, records, issuer, vault, role } = self;
+        let parts = (subject, holder, issuer.as_deref());
         format!("{parts:?} {records:?} {vault:?} {role:?}")
     }
 
     /// The owner of the sessions that this caller opens.
     pub fn new(verified: &VerifiedCaller) -> Self {
         let VerifiedCaller { principal, identity, .. } = verified;
+        let holder = match &identity.issuer {
+            None => principal.held_by(),
+            Some(_) => principal.client(),
+        };
         Self {
             subject: principal.subject().to_owned(),
-            client: principal.client().map(str::to_owned),
+            holder: holder.map(str::to_owned),
             records: principal.records().clone(),
             issuer: identity.issuer.clone(),
             vault: identity.vault.clone(),
@@ -59,7 +69,7 @@ impl SessionOwner {
 
 /// The owners of all open sessions.
 pub struct Sessions {
-    max_per_subject: usize,
+    most: usize,
     idle: Duration,
     table: Arc<Mutex<Table>>,
     /// Where sessions outlive the process; `None` for a server without a state.
@@ -73,7 +83,7 @@ struct Session {
     /// The name that the client gave itself when it opened the session.
     client: Option<String>,
     used: Instant,
-    /// The ids of the requests that are being answered, as JSON.
+    /// The ids of the requests that are being answered, as JSON, and the names of streams.
     pending: HashSet<String>,
     /// What the session ends with, if it is in memory only.
     brief: Option<BriefSession>,
@@ -86,10 +96,10 @@ impl Session {
 }
 
 impl Sessions {
-    /// Allows each subject at least one and at most `max_per_subject` sessions. Each is in memory
-    /// for `idle` after its last use.
-    pub fn new(max_per_subject: usize, idle: Duration) -> Self {
-        Self { max_per_subject: max_per_subject.max(1), idle, table: Arc::default(), kept: None }
+    /// Allows each owner at least one and at most `most` sessions, as [`surplus`] counts them. Each
+    /// is in memory for `idle` after its last use, and while its client listens.
+    pub fn new(most: usize, idle: Duration) -> Self {
+        Self { most: most.max(1), idle, table: Arc::default(), kept: None }
     }
 
     /// Keeps the sessions in the state, too.
@@ -99,10 +109,8 @@ impl Sessions {
     }
 
     /// Records a session that was opened just now. Returns the sessions that must be closed: those
-    /// that have been idle too long, and, if the owner's subject has too many, the one of them that
-    /// was used least recently.
-    ///
-    /// Also returns the identifier that the client is to send, if it is another one.
+    /// that have been idle too long, and those that are too many. Also returns the identifier that
+    /// the client is to send, if it is another one.
     pub async fn open(
         &self,
         new: NewSession,
@@ -117,7 +125,7 @@ impl Sessions {
         }
         if let Some(kept) = &self.kept {
             let id = new.id.clone();
-            match kept.keep(new, text, surplus, self.max_per_subject).await {
+            match kept.keep(new, text, surplus, self.most).await {
                 Kept::Kept { dropped } => {
                     let mut table = self.lock();
                     closed.extend(dropped.into_iter().filter(|id| table.remove(id).is_some()));
@@ -157,19 +165,19 @@ impl Sessions {
         for id in &closed {
             table.remove(id);
         }
-        let mut own: Vec<(Instant, String)> = table
-            .iter()
-            .filter(|(other, session)| session.owner.subject == owner.subject && *other != id)
-            .map(|(id, session)| (session.used, id.clone()))
-            .collect();
-        own.sort();
-        let surplus = (own.len() + 1).saturating_sub(self.max_per_subject);
-        let surplus: Vec<String> = own.into_iter().take(surplus).map(|(_, id)| id).collect();
+        let subject = owner.subject.clone();
+        table.insert(id.to_owned(), Session::new(owner, now));
+        let own = table.iter().filter(|(_, session)| session.owner.subject == subject);
+        let own = own.map(|(id, session)| Counted {
+            id: id.clone(),
+            owner: session.owner.to_text(),
+            used: session.used,
+        });
+        let surplus = surplus(own.collect(), id, self.most);
         for id in &surplus {
             table.remove(id);
         }
         closed.extend(surplus.iter().cloned());
-        table.insert(id.to_owned(), Session::new(owner, now));
         (closed, surplus)
     }
 
@@ -214,6 +222,17 @@ impl Sessions {
             return None;
         }
         Some(PendingRequest { table: Arc::clone(&self.table), session: id.to_owned(), request })
+    }
+
+    /// Records that the client of a session listens until the returned value is dropped, so that
+    /// the session is not idle.
+    pub fn start_stream(&self, id: &str) -> PendingRequest {
+        // No text of JSON, so no request has this id.
+        let request = format!("stream {}", uuid::Uuid::new_v4());
+        if let Some(session) = self.lock().get_mut(id) {
+            session.pending.insert(request.clone());
+        }
+        PendingRequest { table: Arc::clone(&self.table), session: id.to_owned(), request }
     }
 
     /// Returns what the listener of a session asks whether the session has not ended, which may
@@ -271,7 +290,7 @@ fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A request of a session that is being answered.
+/// A request of a session that is being answered, or its event stream.
 pub struct PendingRequest {
     table: Arc<Mutex<Table>>,
     session: String,
@@ -282,6 +301,7 @@ impl Drop for PendingRequest {
     fn drop(&mut self) {
         if let Some(session) = lock(&self.table).get_mut(&self.session) {
             session.pending.remove(&self.request);
+            session.used = session.used.max(Instant::now());
         }
     }
 }
@@ -293,7 +313,7 @@ mod tests {
     fn owner(subject: &str, client: Option<&str>) -> SessionOwner {
         SessionOwner {
             subject: subject.to_owned(),
-            client: client.map(str::to_owned),
+            holder: client.map(str::to_owned),
             records: RecordsClaim::None,
             issuer: None,
             vault: VaultClaim::None,
@@ -333,8 +353,8 @@ mod tests {
         open(&sessions, "s", ann.clone(), now);
         for other in [
             SessionOwner { subject: "bob".to_owned(), ..ann.clone() },
-            SessionOwner { client: None, ..ann.clone() },
-            SessionOwner { client: Some("other".to_owned()), ..ann.clone() },
+            SessionOwner { holder: None, ..ann.clone() },
+            SessionOwner { holder: Some("other".to_owned()), ..ann.clone() },
             SessionOwner { records: RecordsClaim::None, ..ann.clone() },
             SessionOwner { records: RecordsClaim::Owner, ..ann.clone() },
             SessionOwner { records: RecordsClaim::Grant("h".into()), ..ann.clone() },
@@ -352,16 +372,31 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_session_is_closed_when_a_subject_has_too_many() {
+    fn the_least_recently_used_session_is_closed_when_a_client_has_too_many() {
         let sessions = Sessions::new(2, Duration::from_secs(3600));
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         open(&sessions, "b", owner("bob", None), at(0));
+        open(&sessions, "x", owner("ann", Some("x")), at(0));
         assert!(open(&sessions, "1", owner("ann", None), at(1)).is_empty());
-        assert!(open(&sessions, "2", owner("ann", Some("x")), at(2)).is_empty());
+        assert!(open(&sessions, "2", owner("ann", None), at(2)).is_empty());
         assert!(sessions.enter("1", &owner("ann", None), at(3)));
         assert_eq!(open(&sessions, "3", owner("ann", None), at(4)), ["2"]);
         assert!(sessions.enter("b", &owner("bob", None), at(5)));
+        assert!(sessions.enter("x", &owner("ann", Some("x")), at(5)));
+    }
+
+    #[test]
+    fn a_session_whose_client_listens_is_not_idle() {
+        let sessions = Sessions::new(64, Duration::from_secs(3600));
+        let start = Instant::now();
+        open(&sessions, "1", owner("ann", None), start);
+        let stream = sessions.start_stream("1");
+        let late = start + Duration::from_secs(4000);
+        assert!(open(&sessions, "2", owner("bob", None), late).is_empty());
+        drop(stream);
+        let later = late + Duration::from_secs(4000);
+        assert_eq!(open(&sessions, "3", owner("cid", None), later).len(), 2);
     }
 
     #[test]

@@ -184,8 +184,7 @@ impl Handler {
             watches.push(self.watch(uri, &caller, context).await?);
         }
         let (service, rights) = (self.service(context).clone(), self.rights());
-        let shown = ShownLists::default();
-        let lists = ListListener::new(service, caller, life.expires, rights, shown);
+        let lists = ListListener::new(service, caller, life.expires, rights);
         self.shared.subscriptions.listen(subscription, watches, lists, life).await;
         Ok(())
     }
@@ -208,7 +207,7 @@ impl Handler {
                 service.watch_resource(&uri, &caller).await.ok()
             })
         });
-        Ok(Watched { uri, watch, again })
+        Ok(Watched::new(uri, watch, again))
     }
 
     /// Records what the client of a session is shown; nothing outside of a session.
@@ -237,7 +236,7 @@ impl Handler {
         };
         let service = self.shared.service.clone();
         let shown = self.shared.subscriptions.shown_to("");
-        let listener = ListListener::new(service, caller, None, self.rights(), shown);
+        let listener = ListListener::new(service, caller, None, self.rights()).after(shown);
         let client = peer.clone();
         let is_open: IsOpen = Arc::new(move || !client.is_transport_closed());
         tokio::spawn(listener.while_open(is_open).tell(peer, || true));
@@ -538,6 +537,7 @@ impl ServerHandler for Handler {
             let mut listed = Vec::new();
             if cursor.is_none() {
                 self.lists_shown(&context, |shown| shown.resources_shown(service, &caller));
+                self.shared.subscriptions.resources_listed(&session_of(&context));
                 let kinds = service.resources(&caller);
                 listed.extend(kinds.iter().map(|kind| resources::resource(kind, caller.names)));
             }

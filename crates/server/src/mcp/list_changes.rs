@@ -8,6 +8,11 @@
 //! client was last shown ([`ShownLists`]). Where that is not known, as after a restart of the
 //! server, each stream begins by telling the client that its lists have changed, until the client
 //! asks for a list.
+//!
+//! The subscriptions of a client end when its session leaves the memory of the server, which a
+//! client does not notice. What it subscribed to is kept nowhere. So the streams that such a
+//! session opens next each begin by telling that the resources have changed, until the client
+//! subscribes, or asks for the resources after it was told: then it knows that it has to.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -62,6 +67,8 @@ enum Earlier<T> {
 pub struct ShownLists {
     tools: Earlier<Tools>,
     resources: Earlier<Resources>,
+    /// Whether the client knows which of its subscriptions have ended.
+    knows_subscriptions: bool,
 }
 
 /// Which lists have changed.
@@ -130,7 +137,12 @@ impl<T: PartialEq> Earlier<T> {
 impl ShownLists {
     /// Returns what a client was shown whose session has just begun.
     pub fn nothing() -> Self {
-        Self { tools: Earlier::Nothing, resources: Earlier::Nothing }
+        Self { tools: Earlier::Nothing, resources: Earlier::Nothing, knows_subscriptions: true }
+    }
+
+    /// Records that the client knows which of its subscriptions have ended.
+    pub fn subscriptions_known(&mut self) {
+        self.knows_subscriptions = true;
     }
 
     /// Records the tools that the client is shown now.
@@ -146,7 +158,7 @@ impl ShownLists {
     fn change_to(&self, now: &Lists) -> ListChange {
         ListChange {
             tools: self.tools.may_miss(&now.tools),
-            resources: self.resources.may_miss(&now.resources),
+            resources: !self.knows_subscriptions || self.resources.may_miss(&now.resources),
         }
     }
 }
@@ -163,15 +175,21 @@ impl ListChange {
 
 impl ListListener {
     /// Compares what `service` shows a caller with what it shows now. `expires` is when the token
-    /// of the caller ends, and `shown` what the client has been shown before.
+    /// of the caller ends. What the client has been shown before is not known.
     pub fn new(
         service: Service,
         caller: Caller,
         expires: Option<SystemTime>,
         rights: CurrentRights,
-        shown: ShownLists,
     ) -> Self {
-        Self { service, caller, expires, rights, is_open: None, known: Known::Before(shown) }
+        let known = Known::Before(ShownLists::default());
+        Self { service, caller, expires, rights, is_open: None, known }
+    }
+
+    /// Adds what the client has been shown before.
+    #[must_use]
+    pub fn after(self, shown: ShownLists) -> Self {
+        Self { known: Known::Before(shown), ..self }
     }
 
     /// Ends the listening with a session, too.
@@ -283,7 +301,7 @@ mod tests {
 
     fn listener(rights: CurrentRights, shown: ShownLists) -> ListListener {
         let caller = Caller::local(principal("read:/a/"));
-        ListListener::new(Service::default(), caller, None, rights, shown)
+        ListListener::new(Service::default(), caller, None, rights).after(shown)
     }
 
     #[tokio::test(start_paused = true)]

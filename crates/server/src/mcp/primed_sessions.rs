@@ -18,7 +18,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, future, stream};
-use rmcp::model::{ClientJsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage, ServerResult};
+use rmcp::model::{
+    ClientJsonRpcMessage, ProtocolVersion, RootsListChangedNotification, ServerJsonRpcMessage,
+    ServerResult,
+};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::session::{
     RestoreOutcome, ServerSseMessage, SessionId, SessionManager,
@@ -49,6 +52,15 @@ impl PrimedSessions {
         let (sent, unanswered) = (SentEvents::default(), Unanswered::default());
         let outlets = Outlets::default();
         Self { inner, primed: Mutex::default(), sent, outlets, unanswered }
+    }
+
+    /// Counts a session as used. Returns whether it is in memory.
+    pub(super) async fn touch(&self, id: &SessionId) -> bool {
+        // A notification that nothing here waits for: no other message of a client leaves the
+        // session as it is.
+        let roots = RootsListChangedNotification::default();
+        let message = ClientJsonRpcMessage::notification(roots.into());
+        self.inner.accept_message(id, message).await.is_ok()
     }
 
     fn is_primed(&self, id: &SessionId) -> bool {

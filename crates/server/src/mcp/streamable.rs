@@ -11,9 +11,11 @@ use axum::body::{Body, Bytes};
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
-use rmcp::transport::streamable_http_server::session::{SessionManager as _, SessionStore};
+use rmcp::transport::streamable_http_server::session::{
+    SessionId, SessionManager as _, SessionStore,
+};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::handler::Handler;
 use super::primed_sessions::PrimedSessions;
@@ -23,10 +25,12 @@ use super::session_starts::SessionStarts;
 pub struct Streamable {
     service: StreamableHttpService<Handler, PrimedSessions>,
     sessions: Arc<PrimedSessions>,
+    session_idle: Duration,
 }
 
 impl Streamable {
-    /// Creates the service. It closes sessions that get no message for `session_idle`, and `ended`
+    /// Creates the service. It closes sessions that get no message for `session_idle` and whose
+    /// clients do not listen, and `ended`
     /// ends all streams. With `starts`, a session that another server opened goes on here.
     pub fn new(
         handler: Handler,
@@ -51,7 +55,7 @@ impl Streamable {
         config.session_store = starts.map(|starts| Arc::new(starts) as Arc<dyn SessionStore>);
         let service =
             StreamableHttpService::new(move || Ok(handler.clone()), Arc::clone(&sessions), config);
-        Self { service, sessions }
+        Self { service, sessions, session_idle }
     }
 
     /// Answers a request whose body was read and checked.
@@ -69,6 +73,23 @@ impl Streamable {
             }
             _ => first,
         }
+    }
+
+    /// Keeps a session in memory while its client listens, until the returned guard is dropped: the
+    /// SDK counts messages alone.
+    pub fn keep_while_heard(&self, session: &str) -> DropGuard {
+        let (sessions, id) = (Arc::clone(&self.sessions), SessionId::from(session));
+        let often = self.session_idle / 2;
+        let end = CancellationToken::new();
+        let dropped = end.clone();
+        tokio::spawn(async move {
+            while tokio::time::timeout(often, dropped.cancelled()).await.is_err() {
+                if !sessions.touch(&id).await {
+                    return;
+                }
+            }
+        });
+        end.drop_guard()
     }
 
     /// Closes a session and its streams.

@@ -14,10 +14,11 @@
 //! left, if these cover it.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use futures::future::BoxFuture;
+use futures::future::{self, BoxFuture};
 use rmcp::RoleServer;
 use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, SubscriptionContext};
@@ -107,10 +108,12 @@ pub type WatchFor =
 pub struct Watched {
     /// The address of the resource.
     pub uri: String,
-    /// The watch, with the rights that the subscriber had.
-    pub watch: Watch,
+    /// The watch, with the rights that the subscriber has.
+    watch: Watch,
+    /// The watch with the rights that the subscriber had, for the first wait after these changed.
+    before: Option<Watch>,
     /// Watches the address again, with other rights.
-    pub again: WatchFor,
+    again: WatchFor,
 }
 
 /// How long a subscriber may be told of changes.
@@ -143,9 +146,16 @@ impl Subscriptions {
     pub fn session_has_peer(&self, session: &str, peer: &Peer<RoleServer>) {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if peers.get(session).is_none_or(|known| known.is_transport_closed()) {
-            // The SDK closes sessions that idle, and says so to nobody.
-            peers.retain(|_, known| !known.is_transport_closed());
+            // The SDK closes sessions that idle, and says so to nobody. Their subscriptions have
+            // ended.
+            let closed = |(id, known): (&String, &Peer<RoleServer>)| {
+                known.is_transport_closed().then(|| id.clone())
+            };
+            let closed: Vec<String> = peers.iter().filter_map(closed).collect();
+            closed.iter().for_each(|id| drop(peers.remove(id)));
             peers.insert(session.to_owned(), peer.clone());
+            let mut shown = self.shown_lists();
+            closed.iter().for_each(|id| drop(shown.remove(id)));
             self.peer_added.notify_waiters();
         }
     }
@@ -160,8 +170,17 @@ impl Subscriptions {
         record(self.shown_lists().entry(session.to_owned()).or_default());
     }
 
+    /// Records that the client of a session is shown its resources. If it listens, it was told that
+    /// these have changed, should its subscriptions have ended.
+    pub fn resources_listed(&self, session: &str) {
+        if self.has_stream(session) {
+            self.lists_shown(session, ShownLists::subscriptions_known);
+        }
+    }
+
     /// Returns what the client of a session was last shown of its lists. Of a session that began in
-    /// another process nothing is known, so its client is told of a change until it looks.
+    /// another process, or that left the memory, nothing is known, so its client is told of a
+    /// change until it looks.
     pub fn shown_to(&self, session: &str) -> ShownLists {
         self.shown_lists().get(session).cloned().unwrap_or_default()
     }
@@ -183,7 +202,11 @@ impl Subscriptions {
         let end = CancellationToken::new();
         let dropped = end.clone();
         tokio::spawn(async move {
-            let telling = async { listener.tell(shared.peer(&session).await, is_told).await };
+            let telling = async {
+                // A session that left the memory has another peer, and is shown everything anew.
+                let peer = shared.peer(&session).await;
+                listener.after(shared.shown_to(&session)).tell(peer, is_told).await;
+            };
             tokio::select! {
                 () = telling => ended.cancel(),
                 () = dropped.cancelled() => {}
@@ -220,6 +243,7 @@ impl Subscriptions {
         life: SubscriberLife,
         peer: Peer<RoleServer>,
     ) {
+        self.lists_shown(session, ShownLists::subscriptions_known);
         let (end, uri) = (CancellationToken::new(), watched.uri.clone());
         let mut sessions = self.lock();
         let state = sessions.entry(session.to_owned()).or_insert_with(Session::new);
@@ -312,8 +336,8 @@ impl Subscriptions {
     }
 
     /// Waits for a change. Returns `false` once the token has ended, or allows it no longer, or
-    /// `is_gone` says so. If the token allows less, but this still, something may have changed
-    /// before it is watched again.
+    /// `is_gone` says so. If the token allows less, but this still, it is watched again with what
+    /// is left, and a change in between is one.
     async fn changed(
         &self,
         watched: &mut Watched,
@@ -321,13 +345,12 @@ impl Subscriptions {
         is_gone: impl Fn() -> bool,
     ) -> bool {
         loop {
-            let changed = watched.watch.changed();
-            let woken = tokio::time::timeout(RIGHTS_CHECK, changed).await.is_ok();
+            let woken = tokio::time::timeout(RIGHTS_CHECK, watched.changed()).await.is_ok();
             if is_gone() {
                 return false;
             }
-            if self.has_ended(life) {
-                return self.goes_on(watched, life).await;
+            if self.has_ended(life) && !self.goes_on(watched, life).await {
+                return false;
             }
             if woken {
                 return true;
@@ -344,7 +367,8 @@ impl Subscriptions {
         let left = tokio::task::spawn_blocking(move || rights(&caller)).await.ok().flatten();
         let Some(left) = left else { return false };
         let Some(watch) = (watched.again)(left.clone()).await else { return false };
-        (watched.watch, life.principal) = (watch, left);
+        watched.before = Some(std::mem::replace(&mut watched.watch, watch));
+        life.principal = left;
         true
     }
 
@@ -380,6 +404,20 @@ impl Subscriptions {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Session>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watched {
+    /// Begins to watch an address.
+    pub fn new(uri: String, watch: Watch, again: WatchFor) -> Self {
+        Self { uri, watch, before: None, again }
+    }
+
+    /// Waits for a change. A watch whose place another one took is asked until a wait for both has
+    /// begun anew: it has seen what came before the new one.
+    async fn changed(&mut self) {
+        let Some(before) = self.before.take() else { return self.watch.changed().await };
+        future::select(pin!(before.changed()), pin!(self.watch.changed())).await;
     }
 }
 

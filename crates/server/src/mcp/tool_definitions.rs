@@ -15,6 +15,8 @@ use crate::config::{AnswerForms, ToolGroups};
 /// The converted definitions of all tools of a server.
 pub(crate) struct ToolDefinitions {
     by_name: HashMap<&'static str, Spellings>,
+    /// Whether the texts of the tools name no tool that the server lacks.
+    is_closed: OnceLock<bool>,
 }
 
 /// One tool in both spellings of all names that it tells.
@@ -28,7 +30,8 @@ struct Spellings {
 
 impl ToolDefinitions {
     pub(crate) fn new(tools: Vec<ToolDefinition>) -> Self {
-        Self { by_name: tools.into_iter().map(|tool| (tool.name, Spellings::new(tool))).collect() }
+        let by_name = tools.into_iter().map(|tool| (tool.name, Spellings::new(tool))).collect();
+        Self { by_name, is_closed: OnceLock::new() }
     }
 
     /// Whether a tool is in one of these groups.
@@ -58,7 +61,8 @@ impl ToolDefinitions {
         let tools: Vec<_> = tools.filter(|tool| groups.show(tool.definition.group)).collect();
         let is_listed = |name: &str| tools.iter().any(|tool| tool.definition.name == name);
         let names = ShownTools::from(spelling).only(is_listed);
-        let has_all = tools.len() == self.by_name.len();
+        let is_closed = || self.by_name.values().all(|tool| names.have_all_in(tool.texts()));
+        let has_all = tools.len() == self.by_name.len() && *self.is_closed.get_or_init(is_closed);
         tools
             .iter()
             .map(|tool| {
@@ -108,7 +112,7 @@ fn shorten_value(schema: &mut Map<String, Value>, names: ShownTools) {
     };
     // An argument may have the name of a bound, and is an object.
     schema.retain(|name, value| value.is_object() || !is_usual(name, value));
-    for (name, value) in schema {
+    for (name, value) in schema.iter_mut() {
         match value {
             Value::String(text) if name == "description" => {
                 *text = names.declaration(text).into_owned();
@@ -123,6 +127,8 @@ fn shorten_value(schema: &mut Map<String, Value>, names: ShownTools) {
             _ => {}
         }
     }
+    // A description whose sentences all name tools that the list lacks says nothing.
+    schema.retain(|name, value| name != "description" || *value != "");
 }
 
 /// Converts the definition of a tool for a list that has the tools `names`.

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use stile_domain::client_name::{SeveralClients, one_meant_by};
 use stile_domain::error::Refusal;
 use stile_domain::error::owner_text::owner_text;
 use stile_domain::hash::{ContentHash, hex};
@@ -23,6 +22,8 @@ use stile_store::history::{Call, ChangeQuery, History, HistoryError};
 use stile_tools::answer::Answer;
 use stile_tools::space::SpaceTools;
 use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
+
+use crate::known_clients::{KnownClients, NotOneClient};
 
 /// The owner's session with the files of a space and their history.
 pub struct OwnerFiles {
@@ -45,9 +46,9 @@ pub enum OwnerFilesError {
     /// The space refuses.
     #[error("{}", .0.owner_text())]
     Refused(Box<Refusal>),
-    /// A typed name may mean several clients.
+    /// What was typed means no client, or several.
     #[error(transparent)]
-    SeveralClients(#[from] SeveralClients),
+    Client(#[from] NotOneClient),
 }
 
 impl From<Refusal> for OwnerFilesError {
@@ -83,14 +84,21 @@ impl OwnerFiles {
         self.tools.space().limits().file_size
     }
 
-    /// Returns the name in the history of the client that a typed name means; the typed name itself
-    /// if the history knows none like it.
+    /// Limits a query to the client that a typed name or identifier means; to the typed name itself
+    /// if neither the history nor `known` has anything like it.
     ///
     /// # Errors
-    /// [`OwnerFilesError::SeveralClients`]; [`OwnerFilesError::History`].
-    pub fn client(&self, typed: &str) -> Result<String, OwnerFilesError> {
-        let names = self.history.author_names()?;
-        Ok(one_meant_by(typed, names.iter().map(String::as_str))?)
+    /// [`OwnerFilesError::Client`]; [`OwnerFilesError::History`].
+    pub fn limit_to_client(
+        &self,
+        query: &mut ChangeQuery,
+        typed: &str,
+        known: &KnownClients,
+    ) -> Result<(), OwnerFilesError> {
+        let all = self.history.authors(&ChangeQuery::default())?;
+        let within = self.history.authors(query)?;
+        known.meant_by(typed, &all, &within)?.limit(query);
+        Ok(())
     }
 
     /// Returns the version before the last change of a file; `None` if the history has none.

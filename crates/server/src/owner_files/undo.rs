@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::folder_modes::{FolderModes, folder_modes, folders_before};
-use stile_domain::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
+use stile_domain::history::past_change::{Author, ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::past_folder::{FolderNow, FolderRest, PastFolder};
 use stile_domain::history::undo_plan::again::undo_plan_again;
 use stile_domain::history::undo_plan::places::Places;
@@ -36,7 +36,8 @@ pub const RESTORE: &str = "restore";
 /// Whether what was done with a tool is to be taken back. What the owner took back or gave back
 /// stays so, unless a call or a client is named.
 fn is_of_query(query: &ChangeQuery, tool: &str) -> bool {
-    query.call.is_some() || query.client.is_some() || ![UNDO, RESTORE].contains(&tool)
+    let is_of_one = query.client.is_some() || query.callers.is_some();
+    query.call.is_some() || is_of_one || ![UNDO, RESTORE].contains(&tool)
 }
 
 /// What takes changes back, and what it leaves.
@@ -248,7 +249,9 @@ fn unrecorded(
         let is_later = query.since.is_none_or(|since| line.until >= since);
         let is_earlier = query.until.is_none_or(|until| line.since < until);
         let is_of_client = query.client.as_ref().is_none_or(|client| line.client == *client);
-        is_later && is_earlier && is_of_client
+        let is_by = |caller: &String| line.share == Author::share_of(caller);
+        let is_of_caller = query.callers.as_ref().is_none_or(|callers| callers.iter().any(is_by));
+        is_later && is_earlier && is_of_client && is_of_caller
     });
     Ok(lines)
 }

@@ -20,8 +20,8 @@ use stile_store::state::{AuthorizationRecord, TokenKind, TokenRecord};
 use stile_store::state_backup;
 
 use super::access_view::{
-    Access, AccessView, CLIENTS_OF_PAGE, ClientRow, EndedRow, GrantRow, RightRow, ShownClients,
-    UnusedRow, WORTH_A_LOOK, WaitingRow, Warning, WeekRow,
+    Access, AccessView, CLIENTS_OF_PAGE, ClientRow, EndedRow, GrantRow, RightRow, SHARES_ITS_NAME,
+    ShownClients, UnusedRow, WORTH_A_LOOK, WaitingRow, Warning, WeekRow,
 };
 use super::browser_session::BrowserSession;
 use super::grant_words::{capitalised, stream_sentence};
@@ -257,13 +257,14 @@ fn note(row: &mut ClientRow, digest: Option<&Digest>, named: &HashMap<String, us
     if let Some(digest) = digest {
         row.unused = unused(row, digest, now);
     }
-    // Anybody may register under a name, and the journal and the history know the name alone.
+    // Anybody may register under a name, and the counts of the journal go by name.
     if let Some(others) = named.get(&row.name).filter(|count| **count > 1) {
         row.warnings.push(Warning {
-            reason: "shares its name",
+            reason: SHARES_ITS_NAME,
             text: format!(
-                "{others} accesses have this name. What it saw and changed, and what is taken back, \
-                 is of all of them. End those that you do not know."
+                "{others} accesses have this name. What it saw and changed is counted for all of \
+                 them; every call of this one, and what is taken back, is of this one. End those \
+                 that you do not know."
             ),
         });
     }

@@ -34,6 +34,8 @@ pub const REVOKE_GRANT_PATH: &str = "/owner/clients/revoke-grant";
 
 /// How many clients a page shows, if they fit.
 pub(super) const CLIENTS_OF_PAGE: usize = 20;
+/// Why a client is worth a look of whose name there is another one.
+pub(super) const SHARES_ITS_NAME: &str = "shares its name";
 /// The word of the query that shows only clients that are worth a look.
 pub(super) const WORTH_A_LOOK: &str = "worth-a-look";
 /// The bytes of the grants, of what ended, and of the rights of one client.
@@ -121,6 +123,16 @@ pub(super) enum Access {
         /// How `stile connect` names the client, if it does.
         connects: Option<&'static str>,
     },
+}
+
+impl Access {
+    /// Returns the approval or the token by which history and journal know the client.
+    fn caller(&self) -> &str {
+        match self {
+            Self::Approved { id, .. } => id,
+            Self::Token { jti } | Self::Starts { jti, .. } => jti,
+        }
+    }
 }
 
 /// One client that may do something.
@@ -363,7 +375,12 @@ impl AccessView<'_> {
         html! {
             details class="client" {
                 summary {
-                    span class="who" { bdi { (shown_name(&row.name)) } }
+                    span class="who" {
+                        bdi { (shown_name(&row.name)) }
+                        @if row.warnings.iter().any(|it| it.reason == SHARES_ITS_NAME) {
+                            span class="muted" { ", allowed " (when(self.now, row.created)) }
+                        }
+                    }
                     span class="used" {
                         @match row.last_used {
                             Some(at) => { (ago(self.now, at)) }
@@ -382,7 +399,7 @@ impl AccessView<'_> {
                     @for warning in &row.warnings { p class="warning" { (warning.text) } }
                     @for unused in &row.unused { (self.unused(row, unused)) }
                     (self.rights(row))
-                    @if let Some(week) = week { (self.week(&row.name, week)) }
+                    @if let Some(week) = week { (self.week(row.access.caller(), week)) }
                     (self.facts(row))
                     (self.end(row))
                 }
@@ -477,8 +494,8 @@ impl AccessView<'_> {
         }
     }
 
-    fn week(&self, name: &str, week: &WeekRow) -> Markup {
-        let client = encode_component(name);
+    fn week(&self, caller: &str, week: &WeekRow) -> Markup {
+        let client = encode_component(caller);
         let activity = format!("{ACTIVITY_PATH}?client={client}&days=7");
         let undo = format!("{UNDO_PATH}?client={client}&since={}", encode_component(&week.day_ago));
         html! {

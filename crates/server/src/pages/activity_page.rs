@@ -19,7 +19,7 @@ use super::frame::{ACTIVITY_PATH, CONNECT_PATH, LIVE_PATH, UNDO_PATH};
 use super::room::{Fitted, Room};
 use super::signed_in::{self, PageError, Visit};
 use super::times::{Required, day_of_instant, input_value, instant, shown_day, time_input};
-use super::told_calls::{ToldCall, filter, push};
+use super::told_calls::{ToldCall, filter, known_clients, push};
 use crate::owned_space::OwnedSpace;
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
@@ -58,6 +58,8 @@ fn name_of(client: &str) -> String {
 /// What the page shows.
 struct ActivityView {
     filter: AuditFilter,
+    /// The name of the client that the filter names by its identifier.
+    client_name: Option<String>,
     /// The last of the days, as in `2026-01-31`. It begins when the day of the reader does.
     day: String,
     /// How much earlier the reader's days begin than those in UTC, in microseconds.
@@ -92,8 +94,14 @@ impl ActivityView {
         let before = visit.parameters.get("before").map(str::to_owned);
         let before = before.filter(|before| Instant::parse(before).is_some());
         let filter = filter(visit)?;
+        let by_id = filter.client.as_ref().filter(|_| filter.callers.is_some());
+        let client_name = match by_id {
+            Some(id) => known_clients(visit)?.told(id),
+            None => None,
+        };
         let mut view = Self {
             filter,
+            client_name,
             day,
             zone,
             days,
@@ -165,7 +173,7 @@ impl ActivityView {
 
     /// Returns whether the page shows less than all calls of today.
     fn is_filtered(&self) -> bool {
-        let AuditFilter { client, path, tool, refused } = &self.filter;
+        let AuditFilter { client, callers: _, path, tool, refused } = &self.filter;
         let today = day_of_instant(Instant(instant(self.now).0.saturating_add(self.zone)));
         client.is_some()
             || path.is_some()
@@ -215,7 +223,7 @@ impl ActivityView {
                     select id="client" name="client" {
                         option value="" { "all" }
                         @if !client.is_empty() && !self.names.iter().any(|name| name == client) {
-                            option value=(client) selected { (name_of(client)) }
+                            option value=(client) selected { (self.chosen_name(client)) }
                         }
                         (names)
                     }
@@ -251,6 +259,11 @@ impl ActivityView {
             }
             }
         }
+    }
+
+    /// Returns the name of the client of the filter.
+    fn chosen_name(&self, client: &str) -> String {
+        name_of(self.client_name.as_deref().unwrap_or(client))
     }
 
     /// Returns the clients to choose from, as far as they fit.
@@ -335,7 +348,8 @@ impl ActivityView {
                     p class="links" {
                         a href=(day) {
                             "Plan to take back what "
-                            @if client.is_empty() { (EVERYBODY) } @else { (name_of(client)) }
+                            @if client.is_empty() { (EVERYBODY) }
+                            @else { (self.chosen_name(client)) }
                             " changed on " (shown_day(&self.day))
                         }
                     }

@@ -14,6 +14,7 @@ use stile_domain::unseen::shown_ends;
 use super::frame::{CALL_PATH, FILE_PATH, UNDO_PATH};
 use super::signed_in::{PageError, Visit};
 use super::times::when;
+use crate::known_clients::KnownClients;
 
 /// The most characters of a sentence. A path may have a thousand.
 const MAX_SENTENCE: usize = 240;
@@ -89,12 +90,21 @@ pub(super) fn push(latest: &mut VecDeque<ToldCall>, line: JournalLine) {
     }
 }
 
+/// Returns the clients that the state knows.
+pub(super) fn known_clients(visit: &Visit<'_>) -> Result<KnownClients, PageError> {
+    Ok(KnownClients::of(visit.server.tokens(), visit.now)?)
+}
+
 /// Reads the filter of the query.
 pub(super) fn filter(visit: &Visit<'_>) -> Result<AuditFilter, PageError> {
     let named = |name: &str| visit.parameters.get(name).map(|value| value.trim().to_owned());
     let path = named("path").map(|path| SpacePath::parse(&path)).transpose();
+    let client = visit.parameters.get("client");
+    let known = client.map(|_| known_clients(visit)).transpose()?;
+    let callers = known.zip(client).and_then(|(known, client)| known.callers_of(client));
     Ok(AuditFilter {
-        client: visit.parameters.get("client").map(str::to_owned),
+        client: client.map(str::to_owned),
+        callers,
         path: path.map_err(|error| PageError::Refused(error.to_string()))?,
         tool: named("tool").map(canonical),
         refused: visit.text("outcome") == "refused",

@@ -23,8 +23,10 @@ use super::frame::{ACTIVITY_PATH, FILE_PATH, UNDO_PATH};
 use super::room::Room;
 use super::signed_in::{self, Outcome, PageError, Visit};
 use super::times::moment;
-use crate::owner_files::OwnerFiles;
+use super::told_calls::known_clients;
+use crate::known_clients::NotOneClient;
 use crate::owner_files::undo::{self, MadeUndo, PlannedUndo, Shortfall, UNDO};
+use crate::owner_files::{OwnerFiles, OwnerFilesError};
 use crate::sign_in::parameters::parse_time;
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
@@ -38,6 +40,8 @@ const SHORTFALL_BYTES: usize = 22_000;
 const REASON_BYTES: usize = 6_000;
 /// The most characters of a path that a page shows.
 const MAX_PATH: usize = 160;
+const CHOOSE_ONE: &str = "Open the one that you mean on the page “Who may do what”, which can take \
+                          back what it changed.";
 const NO_HISTORY: &str = "This server keeps no old versions, so nothing can be taken back.";
 
 /// Shows the plan of an undo.
@@ -46,7 +50,7 @@ pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
     signed_in::show(server, request, page, |visit| {
         let files = files(visit)?;
         let asked = AskedUndo::of(visit)?;
-        let planned = asked.plan(&files)?;
+        let planned = asked.plan(visit, &files)?;
         Ok(PlanView { visit, asked: &asked, planned: planned.as_ref(), changed: false }.markup())
     })
 }
@@ -56,7 +60,7 @@ pub fn carry_out(server: &AuthorizationServer, request: &WebRequest) -> Response
     signed_in::change(server, request, PAGE, |visit| {
         let files = files(visit)?;
         let asked = AskedUndo::of(visit)?;
-        let planned = asked.plan(&files)?;
+        let planned = asked.plan(visit, &files)?;
         let is_shown = planned.as_ref().is_some_and(|it| plan_hash(it) == visit.text("plan"));
         let Some(planned) = planned.as_ref().filter(|_| is_shown) else {
             let view = PlanView { visit, asked: &asked, planned: planned.as_ref(), changed: true };
@@ -78,7 +82,10 @@ fn files(visit: &Visit<'_>) -> Result<OwnerFiles, PageError> {
 /// What shall be taken back.
 struct AskedUndo {
     call: Option<i64>,
+    /// The name or the identifier of a client.
     client: Option<String>,
+    /// The name of the client.
+    client_name: Option<String>,
     since: Option<Instant>,
     until: Option<Instant>,
 }
@@ -94,7 +101,12 @@ impl AskedUndo {
             text.map(|text| parse_time(text).ok_or_else(|| not_readable("time"))).transpose()
         };
         let client = visit.parameters.get("client").map(str::to_owned);
-        let asked = Self { call, client, since: time("since")?, until: time("until")? };
+        let client_name = match &client {
+            Some(client) => known_clients(visit)?.told(client).or_else(|| Some(client.clone())),
+            None => None,
+        };
+        let (since, until) = (time("since")?, time("until")?);
+        let asked = Self { call, client, client_name, since, until };
         // Without any of them, everything that was ever done would be taken back.
         match asked.call.is_some() || asked.since.is_some() {
             true => Ok(asked),
@@ -102,22 +114,33 @@ impl AskedUndo {
         }
     }
 
-    fn plan(&self, files: &OwnerFiles) -> Result<Option<PlannedUndo>, PageError> {
-        let client = self.client.as_deref().map(|typed| files.client(typed)).transpose();
-        let query = ChangeQuery {
+    fn plan(
+        &self,
+        visit: &Visit<'_>,
+        files: &OwnerFiles,
+    ) -> Result<Option<PlannedUndo>, PageError> {
+        let mut query = ChangeQuery {
             call: self.call.map(ChangeNumber),
-            client: client.map_err(|error| PageError::Refused(error.to_string()))?,
             since: self.since,
             until: self.until,
             ..ChangeQuery::default()
         };
+        if let Some(typed) = &self.client {
+            let limited = files.limit_to_client(&mut query, typed, &known_clients(visit)?);
+            limited.map_err(|error| match error {
+                OwnerFilesError::Client(NotOneClient::SameName { .. }) => PageError::Refused(
+                    format!("Several clients are called {}. {CHOOSE_ONE}", name_of(typed)),
+                ),
+                error => PageError::Refused(error.to_string()),
+            })?;
+        }
         let planned = Handle::current().block_on(undo::plan(files, &query));
         planned.map_err(|error| PageError::Refused(error.to_string()))
     }
 
     /// Returns what shall be taken back, as the end of a sentence.
     fn words(&self, now: i64) -> Markup {
-        let who = self.client.as_deref().map_or(EVERYBODY.to_owned(), name_of);
+        let who = self.client_name.as_deref().map_or(EVERYBODY.to_owned(), name_of);
         html! {
             @match (self.call, self.since) {
                 (Some(call), _) => { "what call " (call) " changed" }

@@ -5,7 +5,7 @@ use stile_testkit::client::Reply;
 use stile_testkit::hosted::{Lifecycle, Peer, message_of};
 use stile_testkit::process::{Rig, Server};
 
-use crate::list_changes::{BOTH, stream_of, two_methods};
+use crate::list_changes::{BOTH, next, stream_of, two_methods};
 use crate::sign_in_kit::{Browser, Place, ScriptedClient, form_to};
 use crate::support::Client;
 
@@ -35,8 +35,7 @@ fn a_session_is_good_after_a_stop_and_after_a_kill_for_its_caller_and_none_else(
     let folder = tempfile::tempdir().unwrap();
     let rig = rig(&folder);
     let token = rig.token(&["read:/"], &["--client", "editor"]);
-    let renewed = rig.token(&["read:/"], &["--client", "editor"]);
-    let other = rig.token(&["read:/"], &["--client", "other"]);
+    let same_name = rig.token(&["read:/"], &["--client", "editor"]);
     let mut server = rig.serve(&[]);
     let session = open(&server, &token);
     for is_killed in [true, false, true] {
@@ -46,12 +45,38 @@ fn a_session_is_good_after_a_stop_and_after_a_kill_for_its_caller_and_none_else(
             assert!(server.stop().0.success());
         }
         server = rig.serve(&[]);
-        assert_eq!(list(&server, &other, &session).status, 404, "another client");
+        assert_eq!(list(&server, &same_name, &session).status, 404, "another token");
         assert!(is_served(&list(&server, &token, &session)));
-        assert!(is_served(&list(&server, &renewed, &session)), "the same client");
         let never = "00000000-0000-4000-8000-000000000000";
         assert_eq!(list(&server, &token, never).status, 404);
     }
+}
+
+/// A client chooses its own name, and any other one may have the same.
+#[test]
+fn a_session_is_good_for_its_client_and_for_no_other_one_of_its_name() {
+    let place = Place::new();
+    let mut browser = place.signed_in_browser();
+    let mut sign_in = |client: &ScriptedClient, scope: &str| {
+        let tokens = client.tokens(&mut browser, scope);
+        tokens["access_token"].as_str().unwrap().to_owned()
+    };
+    let [client, other] = [(); 2].map(|()| ScriptedClient::connect(&place.url()));
+    let token = sign_in(&client, "read:/work/");
+    let of_other = sign_in(&other, "read:/work/");
+    let pasted = place.rig.token(&["read:/work/"], &["--client", "Editor"]);
+    let session = open(&place.server, &token);
+    for stranger in [&of_other, &pasted] {
+        assert_eq!(list(&place.server, stranger, &session).status, 404);
+        for method in ["GET", "DELETE"] {
+            let reply = peer_at(&place.server, stranger, &session).bodiless(method).unwrap();
+            assert_eq!(reply.status, 404, "{method}");
+        }
+    }
+    assert!(is_served(&list(&place.server, &token, &session)));
+    // The same client asked for more, in the middle of its session.
+    let more = sign_in(&client, "read:/work/ read:/journal/");
+    assert!(is_served(&list(&place.server, &more, &session)));
 }
 
 /// The lists may have changed while nobody served the client.
@@ -76,12 +101,9 @@ fn a_session_that_left_the_memory_is_good_again() {
     let folder = tempfile::tempdir().unwrap();
     let rig = rig(&folder);
     let token = rig.token(&["read:/"], &[]);
-    let server = rig.serve(&["--session-idle-seconds", "5"]);
+    let server = rig.serve(&["--session-idle-seconds", "1"]);
     let session = open(&server, &token);
-    // The SDK closes the session, and only then the event stream ends.
-    let mut stream = Peer::new(server.address, &token, REVISION);
-    stream.session = Some(session.clone());
-    assert_eq!(stream.bodiless("GET").unwrap().status, 200);
+    std::thread::sleep(std::time::Duration::from_secs(2));
     assert!(is_served(&list(&server, &token, &session)));
 }
 
@@ -221,19 +243,60 @@ fn every_session_ends_with_its_approval_and_where_it_is_narrowed_however_many_we
 }
 
 #[test]
-fn a_subject_has_its_share_of_sessions_across_restarts_and_the_idlest_goes_first() {
+fn a_client_has_its_share_of_sessions_across_restarts_and_takes_none_of_another_one() {
     let folder = tempfile::tempdir().unwrap();
     let rig = rig(&folder);
-    let token = rig.token(&["read:/"], &[]);
-    let other = rig.token(&["read:/"], &["--user", "other"]);
+    let [token, busy] = [(); 2].map(|()| rig.token(&["read:/"], &["--client", "editor"]));
     let more = ["--sessions-per-subject", "2"];
     let server = rig.serve(&more);
     let [first, second] = [(); 2].map(|()| open(&server, &token));
-    let others = open(&server, &other);
+    for _ in 0..3 {
+        open(&server, &busy);
+    }
     server.kill();
     let server = rig.serve(&more);
+    open(&server, &busy);
+    let statuses = |server: &Server, sessions: &[&String]| -> Vec<u16> {
+        sessions.iter().map(|session| list(server, &token, session).status).collect()
+    };
+    assert_eq!(statuses(&server, &[&first, &second]), [200, 200], "another client of the user");
     let third = open(&server, &token);
-    let statuses = [&first, &second, &third].map(|session| list(&server, &token, session).status);
-    assert_eq!(statuses, [404, 200, 200]);
-    assert_eq!(list(&server, &other, &others).status, 200);
+    assert_eq!(statuses(&server, &[&first, &second, &third]), [404, 200, 200]);
+}
+
+/// A client that lists what there is before it listens again does not learn from the list that
+/// nobody tells it of what it subscribed to.
+#[tokio::test]
+async fn a_session_that_lost_its_subscriptions_is_told_when_it_listens_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = rig(&folder);
+    std::fs::create_dir_all(&rig.root).unwrap();
+    std::fs::write(rig.root.join("plan.md"), "plan\n").unwrap();
+    let token = rig.token(&["read:/"], &[]);
+    let server = rig.serve(&[]);
+    let mut peer = Peer::open(&server, &token, REVISION);
+    let session = peer.session.clone().unwrap();
+    let watch = json!({ "uri": "space:///plan.md" });
+    let watched = |reply: &Reply| message_of(reply)["result"].is_object();
+    assert!(watched(&peer.post("resources/subscribe", watch.clone()).unwrap()));
+    server.kill();
+    let server = rig.serve(&[]);
+    let mut peer = peer_at(&server, &token, &session);
+    for method in ["tools/list", "resources/list"] {
+        assert_eq!(peer.post(method, json!({})).unwrap().status, 200);
+    }
+    let listen = async || {
+        let connection = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        stream_of(Client::new(connection), &token, &session).await
+    };
+    let told = next(&mut listen().await).await.unwrap();
+    assert_eq!(told["method"], "notifications/resources/list_changed");
+    // Until it does something about it, and not again after that.
+    let told = next(&mut listen().await).await.unwrap();
+    assert_eq!(told["method"], "notifications/resources/list_changed");
+    assert!(watched(&peer.post("resources/subscribe", watch).unwrap()));
+    let mut stream = listen().await;
+    std::fs::write(rig.root.join("plan.md"), "changed\n").unwrap();
+    let told = next(&mut stream).await.unwrap();
+    assert_eq!(told["method"], "notifications/resources/updated", "{told}");
 }

@@ -110,6 +110,46 @@ fn a_caller_reads_of_no_tool_that_its_list_lacks() {
 }
 
 #[test]
+fn a_server_of_some_tools_names_no_other_one_and_describes_every_argument_or_none() {
+    let everything = Kit::new();
+    let whole = everything.rig.token(&["write:/"], &[]);
+    let all = names(&mut Peer::open(&everything.server, &whole, LIFECYCLES[0]));
+    for setting in ["notes", "files", "find"] {
+        let kit = Kit::with(&["--tools", setting]);
+        let token = kit.rig.token(&["write:/"], &[]);
+        let by_address = format!("?tools={setting}");
+        let listed = post_to(&kit, &token, "", "tools/list", json!({}));
+        let texts = listed["result"]["tools"].to_string();
+        let shown = names(&mut Peer::open(&kit.server, &token, LIFECYCLES[0]));
+        names_none_but(&shown, &all, &texts);
+        assert!(!texts.contains(r#""description":"""#), "{texts}");
+        let shortened = post_to(&everything, &whole, &by_address, "tools/list", json!({}));
+        assert_eq!(shortened["result"]["tools"], listed["result"]["tools"], "{setting}");
+    }
+}
+
+#[test]
+fn a_caller_reads_its_own_history_in_the_names_of_its_list() {
+    let kit = Kit::with(&["--agent-undo"]);
+    let token = kit.rig.token(&["write:/"], &[]);
+    let call = |query: &str, tool: &str, arguments: Value| {
+        let call = json!({ "name": tool, "arguments": arguments });
+        post_to(&kit, &token, query, "tools/call", call)["result"].clone()
+    };
+    let made = call("", "file_create", json!({ "path": "/h.md", "content": "x\n" }));
+    assert_eq!(made["isError"], false, "{made}");
+    let path = json!({ "path": "/h.md" });
+    for (query, tool) in [("", "file_create"), ("?names=dotted", "file.create")] {
+        let told = call(query, "file_history", path.clone());
+        assert_eq!(told["structuredContent"]["changes"][0]["tool"], tool, "{told}");
+        let text = told["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains(&format!(r#""tool":"{tool}""#)), "{text}");
+    }
+    let told = call("?tools=find", "file_history", path);
+    assert!(!told.to_string().contains("file_create"), "{told}");
+}
+
+#[test]
 fn record_tools_are_listed_where_there_is_a_record_to_see() {
     let kit = Kit::new();
     let row: Value = serde_json::from_str(ROW).unwrap();

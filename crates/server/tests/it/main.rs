@@ -91,6 +91,7 @@ mod records_kit;
 mod records_owner;
 mod records_removal;
 mod records_search;
+mod same_names;
 mod scope_doubts;
 mod shared_database;
 mod sign_in;

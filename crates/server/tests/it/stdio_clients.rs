@@ -465,3 +465,28 @@ fn a_grant_that_is_revoked_alone_takes_the_record_tools_away_and_says_so() {
     let client = clients.iter().find(|client| client["kind"] == "stdio").unwrap();
     assert_eq!((&client["grant"], &client["rights"][1]), (&Value::Null, &json!("sees no records")));
 }
+
+/// Each process has the rights of its own start, whatever another one of its name has.
+#[test]
+fn a_list_says_what_each_of_two_processes_of_one_client_may_do() {
+    let owner = Owner::new();
+    let mut one = owner.stdio(&["--client", "Zed", "--scope", "write:/"]);
+    open(&mut one, "zed");
+    create(&mut one, "/a.md");
+    let row = |owner: &Owner| {
+        let rows = owner.listed(&["client", "list", "--json"]);
+        rows.into_iter().find(|row| row["name"] == "Zed").unwrap()
+    };
+    let rights = row(&owner)["rights"].clone();
+    assert_eq!(row(&owner)["rights_of_other_starts"], json!([]));
+    let mut two = owner.stdio(&["--client", "Zed", "--scope", "read:/"]);
+    open(&mut two, "zed");
+    let refused = call(&mut two, "file_create", json!({ "path": "/b.md", "content": "x" }));
+    assert_ne!(refused["result"]["isError"], json!(false), "{refused}");
+    create(&mut one, "/c.md");
+    assert_ne!(row(&owner)["rights"], rights);
+    assert_eq!(row(&owner)["rights_of_other_starts"], json!([rights]));
+    let said = owner.said(&["client", "list"]);
+    let wide = rights[0].as_str().unwrap();
+    assert!(said.contains(&format!("Started otherwise: {wide}")), "{said}");
+}

@@ -89,11 +89,11 @@ impl Ground {
     }
 }
 
-/// A caller with `scopes`.
+/// A caller with `scopes`, whose token is one of its client.
 pub fn principal(subject: &str, client: Option<&str>, scopes: &str) -> Principal {
     Principal::assert_verified(
         subject,
-        Some("t1"),
+        Some(client.unwrap_or("t1")),
         client,
         Scopes::parse_claim(scopes).unwrap(),
         RecordsClaim::None,

@@ -11,6 +11,8 @@ pub struct ChangeQuery {
     pub path: Option<SpacePath>,
     /// Changes by tokens of this client.
     pub client: Option<String>,
+    /// Changes by callers with one of these approvals or tokens.
+    pub callers: Option<Vec<String>>,
     /// Changes by this caller.
     pub caller: Option<Author>,
     /// Changes with this tool, by its canonical name, or by this command of the owner.
@@ -29,8 +31,40 @@ pub struct ChangeQuery {
     pub limit: Option<usize>,
 }
 
+impl ChangeQuery {
+    /// Whether all changes are found, as far as the limit lets them.
+    pub(super) fn is_of_all(&self) -> bool {
+        let Self {
+            path,
+            client,
+            callers,
+            caller,
+            tool,
+            since,
+            until,
+            call,
+            above,
+            below,
+            limit: _,
+        } = self;
+        let is_of_some = client.is_some() || callers.is_some() || caller.is_some();
+        let is_of_time = since.is_some() || until.is_some();
+        let is_of_numbers = call.is_some() || above.is_some() || below.is_some();
+        !(path.is_some() || is_of_some || tool.is_some() || is_of_time || is_of_numbers)
+    }
+}
+
 /// Changes in the order from the latest to the earliest.
 pub type NewestFirst = Vec<PastChange>;
+
+/// Somebody who made changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChangeAuthor {
+    /// The name by which the owner knows the author.
+    pub name: String,
+    /// The approval or the token of the author; `None` for one without either.
+    pub token: Option<String>,
+}
 
 /// A client with changes in the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +82,8 @@ pub struct ClientChanges {
 pub struct UnrecordedChanges {
     /// The client that the tokens name, or the user where they name none.
     pub client: String,
+    /// The name under which the history counts what is kept of the client.
+    pub share: String,
     /// How many changes there were.
     pub changes: u64,
     /// The files and folders of some of them: first what others than the client made.

@@ -50,7 +50,7 @@ use stile_domain::path::SpacePath;
 use crate::state::{OldSpace, StateDir, folder_identity, make_folder};
 
 pub use change_query::{
-    ChangeQuery, ClientChanges, NewestFirst, UnrecordedChanges, UnrecordedName,
+    ChangeAuthor, ChangeQuery, ClientChanges, NewestFirst, UnrecordedChanges, UnrecordedName,
 };
 pub use error::{HistoryError, NoRoom, VersionError};
 pub(crate) use file_metadata::{FileMetadata, MetadataOf};

@@ -11,7 +11,7 @@ use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
 
-use super::change_query::{ChangeQuery, ClientChanges, NewestFirst};
+use super::change_query::{ChangeAuthor, ChangeQuery, ClientChanges, NewestFirst};
 use super::change_row::OWNER;
 use super::error::{HistoryError, VersionError};
 use super::file_metadata::{FileMetadata, MetadataOf};
@@ -27,23 +27,7 @@ impl History {
     /// # Errors
     /// [`HistoryError`].
     pub fn changes(&self, query: &ChangeQuery) -> Result<NewestFirst, HistoryError> {
-        let mut conditions = Conditions::new(self.space);
-        if let Some(ChangeNumber(call)) = query.call {
-            // The number of a call is that of its first change.
-            conditions.find("call = ?", [call.into()]);
-            conditions.add("number >= ?", [call.into()]);
-        }
-        if let Some(path) = query.path.as_ref().filter(|path| !path.is_root()) {
-            let (condition, values) = concerns(self.space, path.as_str());
-            conditions.find_numbers(&condition, values);
-        }
-        conditions.add_call_of(query);
-        if let Some(ChangeNumber(above)) = query.above {
-            conditions.add("number > ?", [above.into()]);
-        }
-        if let Some(ChangeNumber(below)) = query.below {
-            conditions.add("number < ?", [below.into()]);
-        }
+        let conditions = Conditions::of_changes(self.space, query);
         let order = conditions.newest_first();
         let Conditions { sql, values, .. } = conditions;
         let sql = format!("SELECT {COLUMNS} FROM changes WHERE {sql} ORDER BY {order}");
@@ -64,19 +48,43 @@ impl History {
         Ok(found)
     }
 
-    /// Returns the names by which the owner knows those who made changes, sorted.
+    /// Returns those who made the changes that a query finds, and those whose changes are not in
+    /// the history.
     ///
     /// # Errors
     /// [`HistoryError`].
-    pub fn author_names(&self) -> Result<Vec<String>, HistoryError> {
+    pub fn authors(&self, query: &ChangeQuery) -> Result<BTreeSet<ChangeAuthor>, HistoryError> {
         let connection = self.relaxed();
-        let sql = format!(
-            "{AUTHORS} SELECT name FROM authors WHERE name IS NOT NULL \
-             UNION SELECT client FROM unrecorded WHERE space = ?1 ORDER BY 1"
-        );
-        let mut query = connection.prepare_cached(&sql)?;
-        let names = query.query_map([self.space], |row| row.get(0))?;
-        Ok(names.collect::<rusqlite::Result<_>>()?)
+        let mut statement = connection.prepare_cached(
+            "SELECT client, CASE WHEN share LIKE 'token %' THEN substr(share, 7) END \
+             FROM unrecorded WHERE space = ?1",
+        )?;
+        let unrecorded = statement.query_map([self.space], author)?;
+        let mut authors: BTreeSet<_> = unrecorded.collect::<rusqlite::Result<_>>()?;
+        if query.is_of_all() {
+            // Each share is one author's, and is found after the one before.
+            let mut next = connection
+                .prepare_cached("SELECT min(share) FROM changes WHERE space = ?1 AND share > ?2")?;
+            let mut of_share = connection.prepare_cached(
+                "SELECT coalesce(client, subject), token FROM changes \
+                 WHERE space = ?1 AND share = ?2 LIMIT 1",
+            )?;
+            let mut share = String::new();
+            while let Some(found) =
+                next.query_row(params![self.space, share], |row| row.get::<_, Option<String>>(0))?
+            {
+                authors.insert(of_share.query_row(params![self.space, found], author)?);
+                share = found;
+            }
+        } else {
+            let Conditions { sql, values, .. } = Conditions::of_changes(self.space, query);
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT DISTINCT coalesce(client, subject), token FROM changes WHERE {sql}"
+            ))?;
+            let found = statement.query_map(params_from_iter(values), author)?;
+            authors.extend(found.collect::<rusqlite::Result<Vec<_>>>()?);
+        }
+        Ok(authors)
     }
 
     /// Finds the changes after `above` by which files and folders came to these paths or left them,
@@ -428,6 +436,28 @@ impl Conditions {
         if self.finds { "+number DESC" } else { "at DESC, number DESC" }
     }
 
+    /// Returns the conditions of the rows of changes that a query finds.
+    fn of_changes(space: i64, query: &ChangeQuery) -> Self {
+        let mut conditions = Self::new(space);
+        if let Some(ChangeNumber(call)) = query.call {
+            // The number of a call is that of its first change.
+            conditions.find("call = ?", [call.into()]);
+            conditions.add("number >= ?", [call.into()]);
+        }
+        if let Some(path) = query.path.as_ref().filter(|path| !path.is_root()) {
+            let (condition, values) = concerns(space, path.as_str());
+            conditions.find_numbers(&condition, values);
+        }
+        conditions.add_call_of(query);
+        if let Some(ChangeNumber(above)) = query.above {
+            conditions.add("number > ?", [above.into()]);
+        }
+        if let Some(ChangeNumber(below)) = query.below {
+            conditions.add("number < ?", [below.into()]);
+        }
+        conditions
+    }
+
     pub(super) fn add(&mut self, condition: &str, values: impl IntoIterator<Item = Value>) {
         self.sql.push_str(" AND ");
         self.sql.push_str(condition);
@@ -437,11 +467,18 @@ impl Conditions {
     /// Adds what a query says of who called, with which tool and when.
     pub(super) fn add_call_of(&mut self, query: &ChangeQuery) {
         // The index of authors has the times of each, that of tools has not.
-        let has_times = !self.finds && (query.client.is_some() || query.tool.is_none());
+        let has_times = !self.finds
+            && query.callers.is_none()
+            && (query.client.is_some() || query.tool.is_none());
         let column = if has_times { "at" } else { "+at" };
         if let Some(client) = &query.client {
             // Who has no client is known by the subject, as in the journal.
             self.find("coalesce(client, subject) = ?", [Value::Text(client.clone())]);
+        }
+        if let Some(callers) = &query.callers {
+            let places = vec!["?"; callers.len()].join(", ");
+            let shares = callers.iter().map(|caller| Value::Text(Author::share_of(caller)));
+            self.find(&format!("share IN ({places})"), shares);
         }
         if let Some(caller) = &query.caller {
             self.add("subject = ?", [Value::Text(caller.subject.clone())]);
@@ -491,6 +528,10 @@ fn next_of_file(row: &Row<'_>) -> rusqlite::Result<NextOfFile> {
 }
 
 /// Reads a row; `None` if it has a path or a kind that this version does not know.
+fn author(row: &Row<'_>) -> rusqlite::Result<ChangeAuthor> {
+    Ok(ChangeAuthor { name: row.get(0)?, token: row.get(1)? })
+}
+
 fn change(row: &Row<'_>) -> rusqlite::Result<Option<PastChange>> {
     let hash = |bytes: Option<[u8; 32]>| bytes.map(ContentHash::from_bytes);
     let (kind, path, to): (String, String, Option<String>) =

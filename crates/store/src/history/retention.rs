@@ -126,13 +126,14 @@ impl History {
     pub fn unrecorded(&self) -> Result<Vec<UnrecordedChanges>, HistoryError> {
         let connection = self.relaxed();
         let mut query = connection.prepare_cached(
-            "SELECT client, changes, since, until, paths FROM unrecorded \
+            "SELECT client, changes, since, until, paths, share FROM unrecorded \
              WHERE space = ?1 ORDER BY share",
         )?;
         let rows = query.query_map([self.space], |row| {
             Ok(UnrecordedChanges {
                 names: UnrecordedNames::parse(&row.get::<_, String>(4)?).names(),
                 client: row.get(0)?,
+                share: row.get(5)?,
                 changes: u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default(),
                 since: Instant(row.get(2)?),
                 until: Instant(row.get(3)?),

@@ -38,6 +38,7 @@ CREATE INDEX changes_by_path ON changes (space, path);
 CREATE INDEX changes_by_destination ON changes (space, destination)
     WHERE destination IS NOT NULL;
 CREATE INDEX changes_by_author ON changes (space, coalesce(client, subject), at);
+CREATE INDEX changes_by_share ON changes (space, share);
 CREATE INDEX changes_by_time ON changes (space, at);
 CREATE INDEX changes_by_tool ON changes (space, tool);
 CREATE INDEX changes_of_call ON changes (call);

@@ -5,8 +5,9 @@
 //! belongs to what the owner allowed: an authorization, or a token of `stile token`. It ends with
 //! that, and where the owner narrows it, unless its client is told and it is taken up again.
 
+use super::session_bounds::{Counted, surplus};
 use super::session_rows::{ClientSession, KIND, end, take_up};
-use super::short_lived::{ShortLived, drop_surplus, put};
+use super::short_lived::{ShortLived, put};
 use super::state_dir::StateError;
 use super::tables::{TableError, Tables, values};
 use super::tokens::TokenStore;
@@ -27,13 +28,13 @@ pub struct OpenedSession<'a> {
     pub ended: &'a [String],
     /// When other sessions were last used, in UTC seconds.
     pub uses: &'a [(String, i64)],
-    /// The most sessions of the subject.
+    /// The most sessions of one owner, as [`surplus`] counts them.
     pub most: usize,
 }
 
 impl TokenStore {
-    /// Keeps a session. Returns the sessions of the subject that made room for it: those that were
-    /// used least recently. `now` is in UTC seconds.
+    /// Keeps a session. Returns the sessions of the subject that made room for it, as [`surplus`]
+    /// finds them. `now` is in UTC seconds.
     ///
     /// # Errors
     /// [`StateError::Database`] if the database fails.
@@ -49,7 +50,9 @@ impl TokenStore {
             uses.iter().try_for_each(|(id, used)| note_use(tables, id, *used))?;
             let ends = end_of(tables, &session.origin, now)?;
             put(tables, ShortLived { kind: KIND, key: id, owner: subject, value: &value, ends })?;
-            drop_surplus(tables, (KIND, subject, id), most, now)
+            let surplus = surplus(counted(tables, subject, now)?, id, most);
+            surplus.iter().try_for_each(|id| end(tables, id))?;
+            Ok(surplus)
         })
     }
 
@@ -114,6 +117,22 @@ impl TokenStore {
     pub fn end_client_session(&self, id: &str) -> Result<(), StateError> {
         self.change_rows("end a session in", |tables| end(tables, id))
     }
+}
+
+/// Returns the sessions of a subject that have not ended.
+fn counted(
+    tables: Tables<'_>,
+    subject: &str,
+    now: i64,
+) -> Result<Vec<Counted<String, i64>>, TableError> {
+    let all = "SELECT key, value, made FROM short_lived \
+               WHERE kind = ?1 AND owner = ?2 AND ends > ?3";
+    tables.rows(all, values![KIND, subject, now], |row| {
+        let value: String = row.get(1)?;
+        let owner = ClientSession::of_value(&value).map(|session| session.owner);
+        let owner = owner.unwrap_or_default();
+        Ok(Counted { id: row.get(0)?, owner, used: row.get(2)? })
+    })
 }
 
 /// Lets a session end later, unless it has ended, and counts it as used at `used`.

@@ -19,6 +19,7 @@ mod running_servers;
 mod served_folders;
 #[cfg(test)]
 mod server_tests;
+mod session_bounds;
 mod session_rows;
 mod short_lived;
 #[cfg(test)]
@@ -55,6 +56,7 @@ pub(crate) use private::{
 };
 pub use running_servers::{RunningNote, RunningServer, running_servers};
 pub use served_folders::{ServedFolder, UnservedFolders};
+pub use session_bounds::{Counted, surplus};
 pub use session_rows::ClientSession;
 pub use short_lived::{Bounds, ShortLived};
 pub(crate) use spaces::folder_identity;
@@ -63,7 +65,7 @@ pub(crate) use sqlite_schema::{Migration, SqliteSchema};
 pub use standing::{ApprovedRights, TokenStanding};
 use state_dir::io_error;
 pub use state_dir::{StateDir, StateError};
-pub use stdio_clients::{AfterEnd, StdioAccess};
+pub use stdio_clients::{AfterEnd, StdioAccess, StdioStartRights};
 pub use sync_lock::SyncLock;
 pub use tables::TableError;
 pub use tokens::{Revocation, TokenKind, TokenRecord, TokenStore};

@@ -261,6 +261,7 @@ fn a_later_approval_decides_what_the_earlier_ones_of_the_client_allow() {
     let allowed = |scopes: &str| {
         TokenStanding::ByApproval(ApprovedRights {
             authorization: "one".to_owned(),
+            client: "editor".to_owned(),
             scopes: scopes.to_owned(),
             grant: None,
         })

@@ -26,6 +26,8 @@ pub enum TokenStanding {
 pub struct ApprovedRights {
     /// The identifier of the authorization.
     pub authorization: String,
+    /// The `client_id` of the client.
+    pub client: String,
     /// The path scopes, as a `scope` claim.
     pub scopes: String,
     /// The grant on records.
@@ -47,7 +49,7 @@ impl TokenStore {
     /// [`StateError::Database`]; the token must then be refused.
     pub fn standing(&self, jti: &str, now: i64) -> Result<TokenStanding, StateError> {
         let one = "SELECT tokens.revoked IS NULL, issued.\"authorization\", approval.id, \
-                   approval.scopes, approval.grant_id, approval.ended, approval.expires \
+                   approval.scopes, approval.grant_id, approval.ended, approval.expires, approval.client \
                    FROM tokens \
                    LEFT JOIN authorization_tokens AS issued ON issued.jti = tokens.jti \
                    LEFT JOIN authorizations AS approval ON approval.id = issued.\"authorization\" \
@@ -60,14 +62,17 @@ impl TokenStore {
                 if row.get::<Option<String>>(1)?.is_none() {
                     return Ok(TokenStanding::ByClaims);
                 }
-                let (id, scopes): (Option<String>, Option<String>) = (row.get(2)?, row.get(3)?);
+                let approved = (row.get(2)?, row.get(3)?, row.get(7)?);
+                let (id, scopes, client): (Option<String>, Option<String>, Option<String>) =
+                    approved;
                 let ended: Option<i64> = row.get(5)?;
                 let is_live =
                     ended.is_none() && row.get::<Option<i64>>(6)?.is_some_and(|end| now < end);
-                Ok(match (id, scopes) {
-                    (Some(authorization), Some(scopes)) if is_live => {
+                Ok(match (id, scopes, client) {
+                    (Some(authorization), Some(scopes), Some(client)) if is_live => {
                         let grant = row.get(4)?;
-                        TokenStanding::ByApproval(ApprovedRights { authorization, scopes, grant })
+                        let rights = ApprovedRights { authorization, client, scopes, grant };
+                        TokenStanding::ByApproval(rights)
                     }
                     _ => TokenStanding::Refused,
                 })
@@ -82,13 +87,14 @@ impl TokenStore {
     /// # Errors
     /// [`StateError::Database`].
     pub fn standing_of_origin(&self, origin: &str, now: i64) -> Result<TokenStanding, StateError> {
-        let approval = "SELECT scopes, grant_id FROM authorizations \
+        let approval = "SELECT scopes, grant_id, client FROM authorizations \
                         WHERE id = ?1 AND ended IS NULL AND expires > ?2";
         let token = "SELECT 1 FROM tokens WHERE jti = ?1 AND revoked IS NULL AND expires > ?2";
         self.read("look up", |tables| {
             let approved = tables.first(approval, values![origin, now], |row| {
-                let (authorization, scopes) = (origin.to_owned(), row.get(0)?);
-                Ok(ApprovedRights { authorization, scopes, grant: row.get(1)? })
+                let (authorization, client) = (origin.to_owned(), row.get(2)?);
+                let (scopes, grant) = (row.get(0)?, row.get(1)?);
+                Ok(ApprovedRights { authorization, client, scopes, grant })
             })?;
             if let Some(rights) = approved {
                 return Ok(TokenStanding::ByApproval(rights));

@@ -2,10 +2,26 @@
 //!
 //! Such a client has no bearer token. Its record is among the tokens all the same
 //! ([`TokenKind::Stdio`]), so that lists, revocation and the times of use are those of tokens.
+//!
+//! Each process has the rights of its own start, and the record those of the last one. Where two
+//! processes of one name have other rights, the earlier ones are kept for a day, for lists.
 
+use std::collections::HashMap;
+
+use super::short_lived::{ShortLived, drop_surplus, put};
 use super::state_dir::StateError;
 use super::tables::{TableError, Tables, values};
 use super::tokens::{COLUMNS, TokenKind, TokenRecord, TokenStore, insert_token, record};
+
+/// The kind of the rows with the rights of earlier starts of a client.
+const EARLIER: &str = "earlier rights";
+/// How long these are kept, in seconds. A process may run for longer, which nobody knows.
+const EARLIER_SECONDS: i64 = 24 * 60 * 60;
+/// The most that are kept of one client.
+const MOST_EARLIER: usize = 8;
+
+/// The rights of a start: scopes, a grant, and whether all records are seen.
+pub type StdioStartRights = (String, Option<String>, bool);
 
 /// What happens to a client that the owner ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +79,42 @@ impl TokenStore {
         }
         self.change("record", |tables| admit(tables, wanted, after_end))
     }
+
+    /// Returns the rights of earlier starts within a day, of clients with records by their `jti`.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn earlier_stdio_rights(
+        &self,
+        now: i64,
+    ) -> Result<HashMap<String, Vec<StdioStartRights>>, StateError> {
+        let all = "SELECT owner, value FROM short_lived WHERE kind = ?1 AND ends > ?2 \
+                   ORDER BY made, key";
+        let rows: Vec<(String, String)> = self.read("list the rights in", |tables| {
+            tables.rows(all, values![EARLIER, now], |row| Ok((row.get(0)?, row.get(1)?)))
+        })?;
+        let mut rights: HashMap<String, Vec<StdioStartRights>> = HashMap::new();
+        for (jti, value) in rows {
+            if let Ok(start) = serde_json::from_str(&value) {
+                rights.entry(jti).or_default().push(start);
+            }
+        }
+        Ok(rights)
+    }
+}
+
+/// Keeps the rights of a record that gets others, if the client was at work within a day.
+fn keep_earlier(tables: Tables<'_>, known: &TokenRecord, now: i64) -> Result<(), TableError> {
+    let used = "SELECT used FROM token_uses WHERE jti = ?1";
+    let used: Option<i64> = tables.first(used, values![known.jti], |row| row.get(0))?;
+    if used.unwrap_or(known.issued).max(known.issued) < now.saturating_sub(EARLIER_SECONDS) {
+        return Ok(());
+    }
+    let rights = serde_json::json!([known.scopes, known.grant, known.owner]).to_string();
+    let key = format!("{} {rights}", known.jti);
+    let ends = now.saturating_add(EARLIER_SECONDS);
+    put(tables, ShortLived { kind: EARLIER, key: &key, owner: &known.jti, value: &rights, ends })?;
+    drop_surplus(tables, (EARLIER, &known.jti, &key), MOST_EARLIER, now).map(drop)
 }
 
 fn last_record(
@@ -92,6 +144,7 @@ fn admit(
             Ok(StdioAccess::Ended(when))
         }
         Some(known) if known.revoked.is_none() => {
+            keep_earlier(tables, &known, wanted.issued)?;
             tables.execute(
                 "UPDATE tokens SET scopes = ?2, grant_id = ?3, owner = ?4 WHERE jti = ?1",
                 values![known.jti, wanted.scopes, wanted.grant, wanted.owner],

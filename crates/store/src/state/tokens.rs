@@ -368,6 +368,20 @@ impl TokenStore {
             .ok_or_else(|| StateError::UnknownToken { jti: jti.to_owned() })
     }
 
+    /// Forgets a token that was revoked, as if it had never been there.
+    ///
+    /// # Errors
+    /// [`StateError::Database`] if the database fails.
+    pub fn forget_revoked(&self, jti: &str) -> Result<(), StateError> {
+        self.change_rows("forget a token of", |tables| {
+            let forget = "DELETE FROM tokens WHERE jti = ?1 AND revoked IS NOT NULL";
+            if tables.execute(forget, values![jti])? > 0 {
+                tables.execute("DELETE FROM token_uses WHERE jti = ?1", values![jti])?;
+            }
+            Ok(())
+        })
+    }
+
     /// Opens the database and revokes a token, durably. If the disk is full, uses the room that the
     /// state keeps for this. `now` is in UTC seconds.
     ///

@@ -52,8 +52,9 @@ pub struct FileChange {
     at: String,
     /// `replaced`, `appended`, `created`, `removed` or `moved`, and `folder_moved` for a folder.
     kind: &'static str,
-    /// The tool.
-    tool: String,
+    /// The tool, if your list has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<String>,
     /// The path of the file before.
     path: SpacePath,
     /// The path that a move gave the file.
@@ -73,7 +74,7 @@ impl From<PastChange> for FileChange {
             change: change.number.0,
             at: change.at.to_rfc3339(),
             kind: change.kind.word(),
-            tool: change.author.tool,
+            tool: Some(change.author.tool),
             path: change.path,
             to: change.to,
             before: change.before,
@@ -83,7 +84,11 @@ impl From<PastChange> for FileChange {
 }
 
 impl Output for FileChanges {
-    fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
+    fn render(mut self, names: ShownTools) -> serde_json::Result<Answer> {
+        for change in &mut self.changes {
+            let tool = change.tool.take().filter(|tool| names.has(tool));
+            change.tool = tool.map(|tool| names.name(&tool).into_owned());
+        }
         Answer::json(&self)
     }
 }

@@ -38,6 +38,11 @@ fn the_addresses_that_clients_really_use_are_accepted() {
         ("com.example.app://oauth/callback", Native, "com.example.app"),
         ("com.example-app.v2:///callback", Native, "com.example-app.v2"),
         ("https://127.0.0.1:8443/cb?from=a%20b", Web, "127.0.0.1"),
+        // A scheme has no case.
+        ("COM.Raycast:/oauth", Native, "COM.Raycast"),
+        ("HTTPS://claude.ai/callback", Web, "claude.ai"),
+        ("Cursor://anysphere.cursor-mcp/oauth/callback", Native, "anysphere.cursor-mcp"),
+        ("Http://localhost/callback", Loopback, "localhost"),
     ] {
         let parsed = uri(text);
         assert_eq!((parsed.as_str(), parsed.kind(), parsed.host()), (text, kind, host));
@@ -54,6 +59,9 @@ fn whatever_two_parsers_may_read_differently_is_refused() {
         ("javascript://claude.ai/alert(1)", Scheme),
         ("data:text/html,hi", Form),
         ("file:///etc/passwd", Scheme),
+        ("JavaScript://claude.ai/alert(1)", Scheme),
+        ("CURSOR://evil.extension/oauth/callback", Scheme),
+        ("HTTP://claude.ai/callback", Scheme),
         ("blob:https://claude.ai/a", Form),
         ("intent://claude.ai/callback", Scheme),
         ("javascript:/alert(1)", Scheme),
@@ -63,7 +71,6 @@ fn whatever_two_parsers_may_read_differently_is_refused() {
         ("https:/claude.ai/callback", Form),
         ("https:///claude.ai/callback", Host),
         ("https://", Host),
-        ("HTTPS://claude.ai/callback", Scheme),
         ("http://claude.ai/callback", Scheme),
         ("http://127.0.0.2/callback", Scheme),
         ("http://127.0.0.1.evil.example/callback", Scheme),
@@ -111,13 +118,11 @@ fn whatever_two_parsers_may_read_differently_is_refused() {
         ("cursor://anysphere.cursor-mcp:1/oauth/callback", Scheme),
         ("cursor://anysphere.cursor-mcp.evil/oauth/callback", Scheme),
         ("cursor:anysphere.cursor-mcp/oauth/callback", Form),
-        ("CURSOR://anysphere.cursor-mcp/oauth/callback", Scheme),
         ("vscode://evil.extension/mcp-auth/callback", Scheme),
         ("myapp://oauth/callback", Scheme),
         ("warp://evil/oauth2callback", Scheme),
         ("warp:/mcp/oauth2callback", Scheme),
         ("com.example.app:oauth/callback", Form),
-        ("Com.example.app:/callback", Scheme),
         ("com..app:/callback", Scheme),
         ("com.-app:/callback", Scheme),
         (".com:/callback", Scheme),
@@ -209,6 +214,17 @@ fn the_consent_page_may_lead_to_the_origin_of_the_client_and_nowhere_else() {
     assert_eq!(source("http://127.0.0.1:33418/"), "http://127.0.0.1:33418");
     assert_eq!(source("cursor://anysphere.cursor-mcp/oauth/callback"), "cursor:");
     assert_eq!(source("com.raycast:/oauth"), "com.raycast:");
+    assert_eq!(source("COM.Raycast:/oauth"), "com.raycast:");
+}
+
+#[test]
+fn a_scheme_matches_in_any_case_and_everything_else_as_it_is_written() {
+    let allows = |registered: &str, requested: &str| uri(registered).allows(&uri(requested));
+    assert!(allows("com.raycast:/oauth", "COM.Raycast:/oauth"));
+    assert!(allows("HTTPS://claude.ai/callback", "https://claude.ai/callback"));
+    assert!(allows("Http://localhost/callback", "http://localhost:1234/callback"));
+    assert!(!allows("com.raycast:/oauth", "com.raycast:/OAuth"));
+    assert!(!allows("https://claude.ai/callback", "https://claude.ai/Callback"));
 }
 
 #[test]

@@ -7,12 +7,12 @@ use std::time::Duration;
 use clap::ArgMatches;
 use serde_json::json;
 use stile_domain::audit::{AuditFilter, CallKind, caller, kind, sentence};
-use stile_domain::client_name::one_meant_by;
 use stile_domain::journal::JournalLine;
 use stile_domain::json::text::with_escapes;
 use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
 use stile_domain::unseen::shown;
+use stile_store::history::ChangeAuthor;
 use stile_store::journal::{JournalPlace, NewLines, RemovedLines, Verification};
 
 use crate::cli::compose::{Home, files_owner};
@@ -20,8 +20,9 @@ use crate::cli::failure::Failure;
 use crate::cli::flags::{self, duration, typed_path};
 use crate::cli::invocation::{Invocation, settings};
 use crate::cli::terminal::{self, Colours, Meaning, Progress, Step, Unit, local_time};
-use crate::clock::now;
+use crate::clock::{now, unix_seconds, wall_clock};
 use crate::config::Environment;
+use crate::known_clients::{KnownClients, MeantClient};
 
 /// How long after a line was written a follower may show it.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
@@ -48,7 +49,11 @@ pub(super) fn run(
     if let Some(typed) = filter.client.take() {
         // Who only follows sees no earlier line.
         let names_since = since.or_else(|| follows.then(|| Instant(now().0 - FOLLOWED)));
-        filter.client = Some(client_meant(&typed, &place, names_since)?);
+        let known = KnownClients::of(&home.tokens()?, unix_seconds(wall_clock()))?;
+        match client_meant(&typed, (&place, names_since), &known)? {
+            MeantClient::Named(name) => filter.client = Some(name),
+            MeantClient::Callers(callers) => filter.callers = Some(callers),
+        }
     }
     let form = Form { is_json: matches.get_flag("json"), colours };
     // Before the first look, so that no line falls between the two.
@@ -80,22 +85,19 @@ pub(super) fn of_person(home: &Home, place: JournalPlace) -> Result<JournalPlace
     })
 }
 
-/// Returns the name in the journal from `since` on of the client that a typed name means; the typed
-/// name itself if the journal knows none like it then.
+/// Returns whom a typed name or identifier means of those in the journal from `since` on.
 fn client_meant(
     typed: &str,
-    place: &JournalPlace,
-    since: Option<Instant>,
-) -> Result<String, Failure> {
-    let mut names = BTreeSet::new();
+    (place, since): (&JournalPlace, Option<Instant>),
+    known: &KnownClients,
+) -> Result<MeantClient, Failure> {
+    let mut authors = BTreeSet::new();
     let mut lines = place.lines(since)?;
     while let Some(line) = lines.next_line()? {
-        let name = caller(&line);
-        if !names.contains(name) {
-            names.insert(name.to_owned());
-        }
+        let token = line.approval.clone().or_else(|| line.token.clone());
+        authors.insert(ChangeAuthor { name: caller(&line).to_owned(), token });
     }
-    Ok(one_meant_by(typed, names.iter().map(String::as_str))?)
+    Ok(known.meant_by(typed, &authors, &authors)?)
 }
 
 fn filter(matches: &ArgMatches, environment: Environment<'_>) -> Result<AuditFilter, Failure> {
@@ -112,6 +114,7 @@ fn filter(matches: &ArgMatches, environment: Environment<'_>) -> Result<AuditFil
     };
     Ok(AuditFilter {
         client: text("client"),
+        callers: None,
         path: text("path").map(path).transpose()?,
         tool: text("tool"),
         refused: matches.get_flag("refused"),
@@ -120,7 +123,7 @@ fn filter(matches: &ArgMatches, environment: Environment<'_>) -> Result<AuditFil
 
 /// Says that the journal has no call which a filter shows, with what was asked for.
 fn no_call(filter: &AuditFilter, has_beginning: bool) -> String {
-    let AuditFilter { client, path, tool, refused } = filter;
+    let AuditFilter { client, callers: _, path, tool, refused } = filter;
     let parts = [
         client.as_ref().map(|client| format!(" of `{client}`")),
         tool.as_ref().map(|tool| format!(" of the tool `{tool}`")),

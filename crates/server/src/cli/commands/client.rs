@@ -4,12 +4,13 @@ mod client_names;
 mod live_grants;
 mod token_clients;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::client_name::is_reserved;
 use stile_domain::shell_word::quoted;
+use stile_domain::shortened_id::{full as full_id, shortened};
 use stile_domain::sign_in::client_metadata::ClientName;
 use stile_domain::sign_in::redirect_uri::RedirectUri;
 use stile_domain::unseen::shown;
@@ -21,7 +22,7 @@ use stile_store::state::{
 use crate::auth::last_uses;
 use crate::cli::compose::{Home, Owner, owner};
 use crate::cli::failure::Failure;
-use crate::cli::flags::{beginning, text, texts};
+use crate::cli::flags::{text, texts};
 use crate::cli::invocation::{Invocation, settings};
 use crate::cli::terminal::table::{cell, table};
 use crate::cli::terminal::unix_time::rfc3339;
@@ -66,7 +67,7 @@ pub(super) fn run(
             let local = TokenClients::of(&tokens, &grants, now)?;
             let clients = all.iter().map(|known| known.named(now));
             let named: Vec<Named<'_>> = clients.chain(local.named(now)).collect();
-            let id = beginning::full(&id_of_name(id, &named)?, named.iter().map(|named| named.id))?;
+            let id = full_id(&id_of_name(id, &named)?, named.iter().map(|named| named.id))?;
             let found = match all.into_iter().find(|known| known.client.id == id) {
                 Some(found) => found.to_json(now),
                 None => local.find(&id, now).ok_or_else(|| unknown(&id))?,
@@ -109,7 +110,7 @@ fn allow(
     let named: Vec<Named<'_>> =
         all.iter().map(|known| known.named(now)).chain(local.named(now)).collect();
     let typed = text(matches, "id").unwrap_or_default();
-    let id = beginning::full(&id_of_name(typed, &named)?, named.iter().map(|named| named.id))?;
+    let id = full_id(&id_of_name(typed, &named)?, named.iter().map(|named| named.id))?;
     let client = named.iter().find(|named| named.id == id).ok_or_else(|| unknown(&id))?;
     let name = shown(client.name);
     let record = tokens.find(&id)?.filter(|record| local.records().any(|it| it.jti == record.jti));
@@ -231,35 +232,23 @@ fn client_table(all: &[KnownClient], local: &TokenClients, now: i64, colours: Co
         all.iter().partition(|known| known.state(now) == "ended");
     // What has ended stands last: it asks the owner again before it may do anything.
     let rows = others.into_iter().chain(ended).map(|known| {
-        let allowed: Vec<String> = known
-            .live(now)
-            .map(|live| [live.scopes.as_str(), live.grant.as_deref().unwrap_or("")].join(" "))
-            .collect();
+        // A client that asked again for what it has has two approvals of the same.
+        let allowed = known.live(now).map(|live| {
+            let allowed = [live.scopes.as_str(), live.grant.as_deref().unwrap_or("")].join(" ");
+            allowed.trim().to_owned()
+        });
+        let allowed: BTreeSet<String> = allowed.collect();
+        let allowed: Vec<String> = allowed.into_iter().collect();
         [
-            short_id(&known.client),
+            shortened(&known.client.id).into_owned(),
             cell(Some(&known.client.name)),
             known.client.kind.word().to_owned(),
             known.state(now).to_owned(),
             to_the_minute(known.last_use()),
-            allowed.join("; ").trim().to_owned(),
+            allowed.join("; "),
         ]
     });
     table(colours, headings, rows.chain(local.rows(now)))
-}
-
-/// The length of an identifier as a list shows it, in bytes. Of a sealed identifier these name the
-/// key and begin a random number, so two clients do not share them.
-const SHORT_ID_BYTES: usize = 20;
-
-/// Returns what a list shows of an identifier: a long one of a client that registered itself is
-/// shortened.
-fn short_id(client: &ClientRecord) -> String {
-    match client.id.get(..SHORT_ID_BYTES) {
-        Some(beginning) if client.kind == ClientKind::Registered && client.id.len() > 40 => {
-            format!("{beginning}…")
-        }
-        _ => client.id.clone(),
-    }
 }
 
 fn unknown(id: &str) -> Failure {
@@ -401,7 +390,7 @@ fn end(
     let ids = named.iter().map(|named| named.id);
     let ids = ids.chain(authorizations.iter().map(|found| found.id.as_str()));
     let id = match text(matches, "id") {
-        Some(id) => Some(beginning::full(&id_of_name(id, &named)?, ids.clone())?),
+        Some(id) => Some(full_id(&id_of_name(id, &named)?, ids.clone())?),
         None => None,
     };
     let id = id.as_deref();

@@ -5,6 +5,7 @@ use clap::ArgMatches;
 use serde_json::Value;
 use stile_domain::records::grant::Grant;
 use stile_domain::records::instant::Instant;
+use stile_domain::shortened_id::full as full_id;
 use stile_records::grant_answers::{grant_json, status_name};
 use stile_records::grant_document::{ClientDocument, GrantDocument};
 use stile_records::grant_request::{GrantRequestError, StreamGrantRequest, TimeConstraintRequest};
@@ -12,7 +13,7 @@ use stile_store::records::GrantRecord;
 
 use crate::cli::compose::{Owner, owner};
 use crate::cli::failure::Failure;
-use crate::cli::flags::{self, beginning, duration, text, texts};
+use crate::cli::flags::{self, duration, text, texts};
 use crate::cli::invocation::Invocation;
 use crate::cli::terminal::local_time::minute;
 use crate::cli::terminal::table::{cell, table};
@@ -44,7 +45,7 @@ pub(super) fn run(
             let Owner { services, caller, now } = owner::open(matches, environment)?;
             let typed = text(matches, "id").unwrap_or_default();
             let all = services.grants(&caller)?;
-            let id = &beginning::full(typed, all.iter().map(|grant| grant.id.as_str()))?;
+            let id = &full_id(typed, all.iter().map(|grant| grant.id.as_str()))?;
             let found = all.iter().find(|grant| grant.id == *id);
             let ended = found.and_then(|record| record.grant.as_ref()).map(ended);
             let ended = ended.unwrap_or_default();
@@ -67,7 +68,7 @@ pub(super) fn run(
 /// Returns the grant that an identifier or its beginning names.
 pub(super) fn find(owner: &Owner, id: &str) -> Result<GrantRecord, Failure> {
     let all = owner.services.grants(&owner.caller)?;
-    let id = beginning::full(id, all.iter().map(|grant| grant.id.as_str()))?;
+    let id = full_id(id, all.iter().map(|grant| grant.id.as_str()))?;
     owner.services.find_grant(&owner.caller, &id)?.ok_or_else(|| unknown(&id))
 }
 

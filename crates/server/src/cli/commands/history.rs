@@ -14,6 +14,7 @@ use stile_domain::shown_paths::ShownPaths;
 use stile_domain::unseen::shown;
 use stile_store::history::ChangeQuery;
 
+use super::undo;
 use crate::cli::compose::FilesOwner;
 use crate::cli::failure::Failure;
 use crate::cli::flags;
@@ -40,24 +41,28 @@ pub(super) fn list(
 ) -> Result<(), Failure> {
     let owner = FilesOwner::open(matches, environment, "history")?;
     let (is_json, all) = (matches.get_flag("json"), matches.get_flag("all"));
-    let query = ChangeQuery {
+    let mut query = ChangeQuery {
         path: flags::text(matches, "path").map(|text| owner.path(text)).transpose()?,
-        client: flags::text(matches, "client")
-            .map(|typed| owner.files.client(typed))
-            .transpose()?,
         since: since_flag(matches)?,
         // One more says whether there are more.
         limit: (!is_json && !all).then_some(SHOWN + 1),
         ..ChangeQuery::default()
     };
+    owner.limit_to_client(&mut query, flags::text(matches, "client"))?;
     let mut changes = owner.files.history.changes(&query)?;
+    if changes.is_empty()
+        && let Some(unknown) = undo::unknown_client(&owner, &query)?
+    {
+        return Err(unknown);
+    }
     if is_json {
         terminal::write_json(output, &Value::from_iter(changes.iter().map(to_json)))?;
         return Ok(());
     }
     if changes.is_empty() {
         let root = owner.root.display();
-        let is_of_some = query.client.is_some() || query.since.is_some();
+        let is_of_one = query.client.is_some() || query.callers.is_some();
+        let is_of_some = is_of_one || query.since.is_some();
         match &query.path {
             Some(path) if owner.read(owner.files.now(path))? == PathNow::Nothing => {
                 let path = shown(path.as_str());

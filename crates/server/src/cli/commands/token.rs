@@ -6,6 +6,7 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
+use stile_domain::shortened_id::full as full_id;
 use stile_domain::unseen::shown;
 use stile_records::grant_answers::status_name;
 use stile_store::records::GrantStatus;
@@ -16,7 +17,7 @@ use crate::auth::{MintRequest, Minter};
 use crate::cli::compose::{Home, found_server, owner};
 use crate::cli::failure::Failure;
 use crate::cli::flags::access::{print_doubts, records_claim, scopes, with_denials};
-use crate::cli::flags::{self, beginning, duration};
+use crate::cli::flags::{self, duration};
 use crate::cli::invocation::{Invocation, settings, user_name};
 use crate::cli::terminal::unix_time::{minute, rfc3339};
 use crate::cli::terminal::{self, Colours, table};
@@ -55,7 +56,7 @@ pub(super) fn run(
             let home = home(matches, environment)?;
             let tokens = home.tokens()?;
             let all = tokens.list_beginning(jti)?;
-            let jti = &beginning::full(jti, all.iter().map(|token| token.jti.as_str()))?;
+            let jti = &full_id(jti, all.iter().map(|token| token.jti.as_str()))?;
             let found = all.iter().find(|token| token.jti == *jti);
             let ended = match found {
                 Some(token) => ended(token, &tokens.spaces()?),

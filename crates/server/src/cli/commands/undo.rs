@@ -26,16 +26,14 @@ pub(super) fn run(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
     let owner = FilesOwner::open(matches, environment, UNDO)?;
-    let query = ChangeQuery {
+    let mut query = ChangeQuery {
         path: flags::text(matches, "path").map(|text| owner.path(text)).transpose()?,
-        client: flags::text(matches, "client")
-            .map(|typed| owner.files.client(typed))
-            .transpose()?,
         since: since_flag(matches)?,
         until: time_flag(matches, "until")?,
         call: flags::text(matches, "call").map(call_number).transpose()?,
         ..ChangeQuery::default()
     };
+    owner.limit_to_client(&mut query, flags::text(matches, "client"))?;
     if let (Some(since), Some(until)) = (query.since, query.until)
         && until <= since
     {
@@ -77,9 +75,13 @@ fn nothing_found(owner: &FilesOwner, query: &ChangeQuery) -> Result<Failure, Fai
         None => String::new(),
     };
     let when = if query.since.or(query.until).is_some() { " in that time" } else { "" };
+    let by = if query.callers.is_some() { " by this client" } else { "" };
     let Some(name) = &query.client else {
-        return Ok(Failure::Failed(format!("the history has no change{within}{when}")));
+        return Ok(Failure::Failed(format!("the history has no change{within}{by}{when}")));
     };
+    if let Some(unknown) = unknown_client(owner, query)? {
+        return Ok(unknown);
+    }
     let known = clients.iter().find(|client| client.name == *name);
     let name = shown(name);
     Ok(match known {
@@ -88,14 +90,31 @@ fn nothing_found(owner: &FilesOwner, query: &ChangeQuery) -> Result<Failure, Fai
             local_time::minute(*first),
             local_time::in_words(*last),
         )),
-        None if clients.is_empty() => {
+        None => Failure::Failed(format!("the history has no change{within} by {name}{when}")),
+    })
+}
+
+/// Says that a query names a client of which the history has nothing, and which names it has;
+/// `None` if it has changes of the client, or the query names none.
+pub(super) fn unknown_client(
+    owner: &FilesOwner,
+    query: &ChangeQuery,
+) -> Result<Option<Failure>, Failure> {
+    let Some(name) = &query.client else { return Ok(None) };
+    if owner.files.history.authors(&ChangeQuery::default())?.iter().any(|it| it.name == *name) {
+        return Ok(None);
+    }
+    let clients = owner.files.history.clients()?;
+    let name = shown(name);
+    Ok(Some(match clients.is_empty() {
+        true => {
             Failure::Failed(format!("the history has no changes yet, by {name} or anybody else"))
         }
-        None => Failure::Usage(format!(
+        false => Failure::Usage(format!(
             "the history has no changes by {name}; clients with changes: {}",
             names_of(&clients)
         )),
-    })
+    }))
 }
 
 /// Returns the names of the clients that changed something last.

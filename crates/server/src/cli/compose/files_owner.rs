@@ -8,6 +8,7 @@ use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_store::history::ChangeQuery;
 use stile_store::journal::Journal;
 
 use super::home::Home;
@@ -17,8 +18,10 @@ use crate::auth;
 use crate::cli::failure::Failure;
 use crate::cli::flags::typed_path;
 use crate::cli::invocation::settings;
+use crate::clock::{unix_seconds, wall_clock};
 use crate::config::declarations::ROOT;
 use crate::config::{Environment, Resolved, Source};
+use crate::known_clients::KnownClients;
 use crate::owner_files::OwnerFiles;
 
 /// The owner's session with the files of a space and their history, at the command line.
@@ -26,6 +29,7 @@ pub(crate) struct FilesOwner {
     pub(crate) root: PathBuf,
     pub(crate) files: OwnerFiles,
     journal: Arc<Journal>,
+    home: Home,
 }
 
 impl FilesOwner {
@@ -41,8 +45,20 @@ impl FilesOwner {
         let user = owner::user(&resolved, environment)?;
         let caller = auth::command_line(&user, everything, RecordsClaim::None);
         let (open_space, history) = open::open_space_of_owner(&resolved)?;
+        let home = Home::open(&resolved.config)?;
         let files = OwnerFiles::new(open_space.tools(), history, caller, tool);
-        Ok(Self { root: resolved.config.root, files, journal: open_space.journal })
+        Ok(Self { root: resolved.config.root, files, journal: open_space.journal, home })
+    }
+
+    /// Limits a query to the client that a typed name or identifier means, if there is one.
+    pub(crate) fn limit_to_client(
+        &self,
+        query: &mut ChangeQuery,
+        typed: Option<&str>,
+    ) -> Result<(), Failure> {
+        let Some(typed) = typed else { return Ok(()) };
+        let known = KnownClients::of(&self.home.tokens()?, unix_seconds(wall_clock()))?;
+        Ok(self.files.limit_to_client(query, typed, &known)?)
     }
 
     /// Parses the path of a file or folder as a person types it.

@@ -52,7 +52,11 @@ impl Crowd {
                 let tool = Some("undo".to_owned());
                 finds(ChangeQuery { tool, above: call, ..none() }, 1);
             }),
-            counted("names", &|| assert_eq!(history.author_names().unwrap().len(), 22)),
+            counted("authors", &|| assert_eq!(history.authors(&none()).unwrap().len(), 22)),
+            counted("callers", &|| {
+                let callers = Some(vec!["of one".to_owned()]);
+                finds(ChangeQuery { callers, ..none() }, 0);
+            }),
             counted("clients", &|| assert_eq!(history.clients().unwrap().len(), 22)),
             counted("where a file went", &|| {
                 let gone = history.comings_and_goings([path("/work/new")], ChangeNumber(0));
@@ -93,7 +97,7 @@ impl Rig {
                  after, tool, subject, client, share, is_later, is_bulk, bytes) \
                  SELECT 1, i + 2, (SELECT max(at) FROM changes) + i, 'replaced', \
                  '/bulk/' || (i % 50), {}, 1, {}, 'text.edit', 'bob', 'other ' || (i % 20), \
-                 'token', 1, 0, 310 FROM numbers",
+                 'client other ' || (i % 20), 1, 0, 310 FROM numbers",
                 digest("i"),
                 digest("i + 1"),
             ),

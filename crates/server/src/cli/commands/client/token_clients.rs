@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use stile_domain::scope::Scopes;
 use stile_domain::sign_in::asked_access::rights;
 use stile_domain::sign_in::client_metadata::name_of_itself;
-use stile_store::state::{TokenKind, TokenRecord, TokenStore};
+use stile_store::state::{StdioStartRights, TokenKind, TokenRecord, TokenStore};
 
 use super::client_names::Named;
 use super::live_grants::{Grants, allow_something};
@@ -22,6 +22,8 @@ use crate::cli::terminal::unix_time::{minute, rfc3339};
 pub(super) struct TokenClients {
     records: Vec<TokenRecord>,
     uses: HashMap<String, i64>,
+    /// What other processes of a client may do that it started within a day, by its `jti`.
+    earlier: HashMap<String, Vec<StdioStartRights>>,
 }
 
 impl TokenClients {
@@ -38,7 +40,8 @@ impl TokenClients {
             let own = || own_names.get(&record.jti).and_then(|name| name_of_itself(name));
             record.client = record.client.take().or_else(own);
         }
-        Ok(Self { records, uses: tokens.uses()? })
+        let earlier = tokens.earlier_stdio_rights(now)?;
+        Ok(Self { records, uses: tokens.uses()?, earlier })
     }
 
     /// Leaves the clients of one person.
@@ -69,6 +72,26 @@ impl TokenClients {
         })
     }
 
+    /// Says what other processes of the client may do that it started within a day, where that is
+    /// something else.
+    fn other_starts(&self, record: &TokenRecord) -> Vec<Vec<String>> {
+        let earlier = self.earlier.get(&record.jti).into_iter().flatten();
+        let own = (&record.scopes, &record.grant, record.owner);
+        let others = earlier.filter(|(scopes, grant, owner)| (scopes, grant, *owner) != own);
+        let others = others.cloned().map(|(scopes, grant, owner)| {
+            said(&TokenRecord { scopes, grant, owner, ..record.clone() })
+        });
+        others.collect()
+    }
+
+    /// Says what a client may do, in all processes that it started within a day.
+    fn allowed(&self, record: &TokenRecord) -> String {
+        let others = self.other_starts(record);
+        let others =
+            others.iter().map(|rights| format!(". Started otherwise: {}", rights.join("; ")));
+        said(record).join("; ") + &others.collect::<String>()
+    }
+
     fn last_use(&self, record: &TokenRecord) -> Option<i64> {
         self.uses.get(&record.jti).copied()
     }
@@ -88,6 +111,7 @@ impl TokenClients {
             "grant": record.grant,
             "owner": record.owner,
             "rights": said(record),
+            "rights_of_other_starts": self.other_starts(record),
             "known_since": rfc3339(record.issued),
             "last_used": self.last_use(record).map(rfc3339),
             "ended": record.revoked.map(rfc3339),
@@ -109,7 +133,7 @@ impl TokenClients {
                 kind(record).to_owned(),
                 state(record, now).to_owned(),
                 to_the_minute(self.last_use(record)),
-                if may_act(record, now) { said(record).join("; ") } else { String::new() },
+                if may_act(record, now) { self.allowed(record) } else { String::new() },
             ]
         })
     }
