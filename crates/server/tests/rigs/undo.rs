@@ -336,7 +336,8 @@ impl Stage {
             return;
         }
         let below = |path: &String| path.strip_prefix(&format!("{folder}/")).map(str::to_owned);
-        let kept = format!("kept {}", self.serial);
+        let mut names = (0..).map(|at| format!("kept {} {at}", self.serial));
+        let kept = names.find(|name| !self.rig.root.join(name).exists()).unwrap();
         for rest in self.files().keys().filter_map(below) {
             self.touched.insert(format!("{folder}/{rest}"));
             self.touched.insert(format!("{kept}/{rest}"));
