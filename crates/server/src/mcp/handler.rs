@@ -50,7 +50,7 @@ const SESSION_ID: &str = "mcp-session-id";
 #[derive(Clone, Debug)]
 pub enum CallerSource {
     /// One caller for as long as the process lives.
-    Fixed(Caller),
+    Fixed(Box<Caller>),
     /// The client that started this process, which may be ended while it runs.
     Stdio(Arc<StdioClient>),
     /// The extensions of each HTTP request, into which the endpoint put the caller, with the
@@ -155,7 +155,7 @@ impl Handler {
     /// Returns the caller on stdio whose session was opened with these words.
     fn session_caller(&self, client: &Implementation) -> Result<Caller, ErrorData> {
         let caller = match &self.shared.caller {
-            CallerSource::Fixed(caller) => caller.clone(),
+            CallerSource::Fixed(caller) => Caller::clone(caller),
             CallerSource::Stdio(stdio) => {
                 let principal = stdio.principal(Some(&client.name));
                 principal.map(Caller::local).map_err(|refusal| refused(&refusal))?
@@ -224,7 +224,7 @@ impl Handler {
     /// Tells the client of stdio when its lists change, for as long as it is there.
     fn tell_of_lists(&self, peer: Peer<RoleServer>) {
         let caller = match &self.shared.caller {
-            CallerSource::Fixed(caller) => caller.clone(),
+            CallerSource::Fixed(caller) => Caller::clone(caller),
             CallerSource::Stdio(client) => {
                 let session = peer.peer_info().map(|session| session.client_info.name.clone());
                 match client.principal_of_lists(session.as_deref()) {
@@ -262,7 +262,7 @@ impl Handler {
                 names: self.told_tools(caller, context),
                 // Each call is cancelled by itself.
                 cancellation: Cancellation::default(),
-                ..caller.clone()
+                ..Caller::clone(caller)
             }),
             CallerSource::Stdio(client) => {
                 let principal = principal(client, client_name(context).as_deref());

@@ -158,7 +158,7 @@ impl Pipes {
             their_input,
             their_output,
             service,
-            CallerSource::Fixed(Caller::local(principal(records))),
+            CallerSource::Fixed(Box::new(Caller::local(principal(records)))),
             Presentation::default(),
         ));
         let mut pipes = Self { input, output: BufReader::new(output) };

@@ -30,7 +30,7 @@ impl Pipes {
             tokio::net::unix::pipe::Sender::from_owned_fd(their_output.into()).unwrap();
         let ground = Ground::new();
         let tools = ground.tools.clone();
-        let caller = CallerSource::Fixed(Caller::local(principal("local", None, scopes)));
+        let caller = CallerSource::Fixed(Box::new(Caller::local(principal("local", None, scopes))));
         let served = tokio::spawn(stdio::serve_on(
             their_input,
             their_output,

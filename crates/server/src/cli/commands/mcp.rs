@@ -41,7 +41,7 @@ pub(super) fn run(Invocation { matches, environment, .. }: Invocation<'_>) -> Re
     let principal = auth::local_user(&user_name(environment), Scopes::none(), RecordsClaim::Owner);
     process::log(config.log);
     let service = Service::new(open::ladder(config, server), None);
-    let caller = CallerSource::Fixed(Caller::local(principal));
+    let caller = CallerSource::Fixed(Box::new(Caller::local(principal)));
     process::block_on(stdio_server::serve(service, caller, Presentation::of(config)))
 }
 
