@@ -4,7 +4,7 @@
 //! moves. So another folder that has the path by now does not open to others what the first one
 //! kept closed. A mode that no note knows was given by somebody, who is not overruled. Nor is a
 //! folder opened that is closed now: somebody may have made it so, and put into it what only they
-//! may read. An undo of an undo alone gives a folder the wider mode back that the undo took from it.
+//! may read. An undo of an undo alone gives a folder back the wider mode that the undo took.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -27,8 +27,6 @@ mod folders;
 mod order;
 pub mod places;
 
-use detours::{Detour, Lost, Whereabouts};
-
 /// One step of an undo. Each is one guarded change of one file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UndoStep {
@@ -169,9 +167,9 @@ pub struct LeftChange {
     pub number: ChangeNumber,
     /// The file that was changed since, or that cannot be given back.
     pub path: SpacePath,
-    /// The path to which the file cannot go back, the earliest one that is known; `None` if the file
-    /// would stay at its path. For a folder that holds something, what that is, and for a file that
-    /// somebody moved, where it is.
+    /// The path to which the file cannot go back, the earliest one that is known; `None` if the
+    /// file would stay at its path. For a folder that holds something, what that is, and for a
+    /// file that somebody moved, where it is.
     pub to: Option<SpacePath>,
     /// Why the change is left.
     pub why: LeftReason,
@@ -384,6 +382,37 @@ pub trait UndoFacts {
     fn folder_before(&mut self, _change: ChangeNumber) -> PastFolder {
         PastFolder::default()
     }
+}
+
+/// A file that cannot come back to a path, with what is left because of that so far.
+#[derive(Debug)]
+struct Detour {
+    file: Whereabouts,
+    /// What is left out again if the file goes back further.
+    left: Vec<LeftChange>,
+}
+
+/// Where a file is that cannot come back to a path.
+#[derive(Debug)]
+enum Whereabouts {
+    /// It stays at another path, to which a change moved it.
+    At(SpacePath),
+    /// It was removed, and the history has this version.
+    InHistory(ContentHash),
+    /// It is not what the changes made of it any more.
+    Lost(Lost),
+    /// The changes created it, and it goes.
+    Going,
+}
+
+/// A file that is not what the changes made of it any more.
+#[derive(Debug)]
+struct Lost {
+    /// The last path that the changes gave it.
+    place: SpacePath,
+    why: LeftReason,
+    /// Whether the file is not there any more, at that path or where somebody moved it.
+    is_gone: bool,
 }
 
 /// What the plan knows of each path.

@@ -329,8 +329,8 @@ struct Found {
     made: BTreeMap<ContentHash, MadeVersion>,
 }
 
-/// A version that a step makes of a file, which is the version `from` by then; `None` where there is
-/// no file.
+/// A version that a step makes of a file, which is the version `from` by then; `None` where there
+/// is no file.
 struct MadeVersion {
     path: SpacePath,
     from: Option<ContentHash>,

@@ -52,7 +52,7 @@ pub struct FileChange {
     at: String,
     /// `replaced`, `appended`, `created`, `removed` or `moved`, and `folder_moved` for a folder.
     kind: &'static str,
-    /// The tool, if your list has it.
+    /// The tool, if listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<String>,
     /// The path of the file before.

@@ -23,7 +23,7 @@ use crate::tool::{Output, Tool};
 pub struct FolderMove {
     /// Which folder.
     path: SpacePath,
-    /// Its `tree_hash`. See `file.list`.
+    /// `tree_hash`. See `file.list`.
     hash: ContentHash,
     /// Its new path.
     to: SpacePath,

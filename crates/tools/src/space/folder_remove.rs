@@ -19,7 +19,7 @@ use crate::tool::{Output, Tool};
 pub struct FolderRemove {
     /// Which folder.
     path: SpacePath,
-    /// Its `tree_hash`. See `file.list`.
+    /// `tree_hash`. See `file.list`.
     hash: Option<ContentHash>,
 }
 

@@ -3,46 +3,18 @@
 //! A file may have had that path only in between: it was moved there from another one. Then the
 //! path does not matter. The plan remembers where the file is, and goes on with the changes before:
 //! the file goes back from there to the earlier path, if that is free. If it is not, or the file is
-//! lost, the earlier path is the one that is named, since there the owner looks for the file. A file
-//! that a change created has no earlier path, so it just goes, and its place is free at once.
+//! lost, the earlier path is the one that is named, since there the owner looks for the file. A
+//! file that a change created has no earlier path, so it just goes, and its place is free at once.
 
 use std::collections::BTreeMap;
 
 use crate::hash::ContentHash;
 use crate::path::SpacePath;
 
-use super::{ChangeNumber, LeftChange, LeftReason, PastChange, PastChangeKind, PathNow, Planner};
-
-/// A file that cannot come back to a path, with what is left because of that so far.
-#[derive(Debug)]
-pub(super) struct Detour {
-    pub(super) file: Whereabouts,
-    /// What is left out again if the file goes back further.
-    pub(super) left: Vec<LeftChange>,
-}
-
-/// Where a file is that cannot come back to a path.
-#[derive(Debug)]
-pub(super) enum Whereabouts {
-    /// It stays at another path, to which a change moved it.
-    At(SpacePath),
-    /// It was removed, and the history has this version.
-    InHistory(ContentHash),
-    /// It is not what the changes made of it any more.
-    Lost(Lost),
-    /// The changes created it, and it goes.
-    Going,
-}
-
-/// A file that is not what the changes made of it any more.
-#[derive(Debug)]
-pub(super) struct Lost {
-    /// The last path that the changes gave it.
-    pub(super) place: SpacePath,
-    pub(super) why: LeftReason,
-    /// Whether the file is not there any more, at that path or where somebody moved it.
-    pub(super) is_gone: bool,
-}
+use super::{
+    ChangeNumber, Detour, LeftChange, LeftReason, Lost, PastChange, PastChangeKind, PathNow,
+    Planner, Whereabouts,
+};
 
 /// Returns the first of `changes` that concerns each path.
 pub(super) fn first_changes(changes: &[PastChange]) -> BTreeMap<SpacePath, ChangeNumber> {

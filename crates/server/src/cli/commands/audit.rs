@@ -349,7 +349,7 @@ mod tests {
         write("cursor", 3_000);
         let old = std::fs::read_dir(folder.path().join("journal")).unwrap().next().unwrap();
         let old = old.unwrap().path();
-        let long_ago = std::time::SystemTime::now() - Duration::from_secs(100 * 86_400);
+        let long_ago = wall_clock() - Duration::from_secs(100 * 86_400);
         std::fs::File::options().append(true).open(&old).unwrap().set_modified(long_ago).unwrap();
         write("cursor", 1);
         let words = ["audit", "--client", "cursor", "--since", "1h", "--state"];

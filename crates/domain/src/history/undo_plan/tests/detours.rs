@@ -151,7 +151,8 @@ proptest! {
         }
         let plan = world.undo_again(&changes, undone);
         for (path, version) in first {
-            let is_named = plan.left.iter().any(|it| it.path == path || it.to.as_ref() == Some(&path));
+            let mut left = plan.left.iter();
+            let is_named = left.any(|it| it.path == path || it.to.as_ref() == Some(&path));
             prop_assert!(
                 world.disk.get(&path) == Some(&version) || is_named,
                 "{} of {:#?}", path, plan
