@@ -764,7 +764,6 @@ pub(super) fn locks() -> io::Result<String> {
 }
 
 /// Returns how the list of [`locks`] names a file.
-#[expect(clippy::unnecessary_cast, reason = "the widths differ between platforms")]
 pub(super) fn name_in_locks(Identity(device, inode): Identity) -> String {
     let device = device as rustix::fs::Dev;
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
