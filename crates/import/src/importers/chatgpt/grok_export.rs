@@ -1,7 +1,7 @@
 //! Imports an export of Grok: `prod-grok-backend.json`, or a zip file with it, whose
 //! `conversations` are read one after the other.
 //!
-//! *Source*: as [`super::grok`].
+//! *Source*: the one that the module `grok` names.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
