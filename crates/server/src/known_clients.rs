@@ -178,6 +178,12 @@ impl KnownClients {
         let names = meant_by(typed, all.iter().map(|author| author.name.as_str()));
         if !names.is_empty() {
             let bearers = self.bearers(within, &names);
+            if let Some(other) = self.begun_by(typed, &bearers) {
+                return Err(NotOneClient::SameName {
+                    typed: typed.to_owned(),
+                    choices: [self.choices(&bearers), other].join(", "),
+                });
+            }
             return match (names.as_slice(), bearers.len()) {
                 ([name], 0 | 1) => Ok(MeantClient::Named((*name).to_owned())),
                 (_, 1) => Ok(MeantClient::Named(bearers.values().cloned().collect())),
@@ -195,6 +201,21 @@ impl KnownClients {
         let id = full(typed, ids.chain(self.of_caller.keys().map(String::as_str)))?;
         let callers = self.callers_of(&id).map(MeantClient::Callers);
         Ok(callers.unwrap_or_else(|| MeantClient::Named(typed.to_owned())))
+    }
+
+    /// Returns, of a text that is a name of `bearers`, the identifier of another client that it
+    /// begins, too. A client may choose what a list shows of another one as its name.
+    fn begun_by(&self, typed: &str, bearers: &BTreeMap<Bearer, String>) -> Option<String> {
+        let is_bearer = |number: usize| bearers.contains_key(&Bearer::Client(number));
+        let ids = self.of_caller.iter().filter(|(_, number)| !is_bearer(**number));
+        let ids = ids.map(|(id, _)| id.as_str());
+        let clients = self.clients.iter().enumerate().filter(|(number, _)| !is_bearer(*number));
+        let all = clients.map(|(_, client)| client.id.as_str()).chain(ids);
+        match full(typed, all) {
+            Ok(id) if id != typed => Some(id),
+            Err(NotOneId::Several { first, .. }) => Some(first),
+            Ok(_) | Err(NotOneId::TooShort(_)) => None,
+        }
     }
 
     /// Returns those who bear one of `names`, each with the name.
@@ -253,4 +274,36 @@ impl MeantClient {
 fn minute(seconds: i64) -> Cow<'static, str> {
     let time = Instant(seconds.saturating_mul(1_000_000)).to_rfc3339();
     format!("{} UTC", time.get(..16).unwrap_or_default().replace('T', " ")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_the_shown_identifier_of_another_client_means_neither() {
+        let client = |id: &str, name: &str, caller: &str| KnownClient {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            is_named_by_owner: false,
+            since: 0,
+            callers: vec![caller.to_owned()],
+        };
+        let helper = "A5XzZFc58PrVZIYJRon8mN2vWq0123456789abcdefgh";
+        let decoy = shortened(helper).into_owned();
+        let clients = vec![client(helper, "helper", "one"), client("B7", &decoy, "two")];
+        let of_caller = HashMap::from([("one".to_owned(), 0), ("two".to_owned(), 1)]);
+        let known = KnownClients { clients, of_caller, of_approvals: HashMap::new() };
+        let author = |name: &str, token: &str| ChangeAuthor {
+            name: name.to_owned(),
+            token: Some(token.to_owned()),
+        };
+        let all = BTreeSet::from([author("helper", "one"), author(&decoy, "two")]);
+        let said = known.meant_by(&decoy, &all, &all).unwrap_err().to_string();
+        assert!(said.contains(helper) && said.contains("B7"), "{said}");
+        let meant = known.meant_by("helper", &all, &all).unwrap();
+        assert_eq!(meant, MeantClient::Named("helper".to_owned()));
+        let meant = known.meant_by(&helper[..12], &all, &all).unwrap();
+        assert_eq!(meant, MeantClient::Callers(vec!["one".to_owned()]));
+    }
 }

@@ -57,6 +57,12 @@ impl ForeignDatabase {
         let connection = Connection::open_with_flags(name, flags).map_err(damaged)?;
         // The content of the file must not decide which functions run.
         connection.pragma_update(None, "trusted_schema", false).map_err(damaged)?;
+        let page = connection.pragma_query_value(None, "page_size", |row| row.get::<_, u32>(0));
+        let page = u64::from(page.map_err(damaged)?.max(1));
+        // SQLite reads what is cut off a page as zeros, and leaves rows out without a word.
+        if path.metadata()?.len() % page != 0 {
+            return Err(unreadable("its last page is not whole"));
+        }
         Ok(Self(connection))
     }
 
@@ -85,6 +91,7 @@ impl ForeignDatabase {
     }
 
     /// Returns the rows of a query whose parameters are the last number before them, and how many.
+    /// Their first column is the number by which they are in order.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidData`] if the database is damaged, or lacks what the query names.
@@ -93,7 +100,16 @@ impl ForeignDatabase {
         let columns = statement.column_count();
         let cells = |row: &Row<'_>| (0..columns).map(|column| cell(row, column)).collect();
         let rows = statement.query_map([after, most], cells).map_err(damaged)?;
-        rows.collect::<Result<_, _>>().map_err(damaged)
+        let rows: Vec<Vec<Cell>> = rows.collect::<Result<_, _>>().map_err(damaged)?;
+        // Where numbers go back, reading on after the last one would never end.
+        let mut last = after;
+        for row in &rows {
+            match row.first() {
+                Some(Cell::Integer(number)) if *number > last => last = *number,
+                _ => return Err(unreadable("its rows are out of order")),
+            }
+        }
+        Ok(rows)
     }
 
     /// Returns the only number that a query answers with.
@@ -123,8 +139,12 @@ pub fn unread_log(path: &Path) -> Option<PathBuf> {
 }
 
 fn damaged(error: rusqlite::Error) -> io::Error {
+    unreadable(error)
+}
+
+fn unreadable(why: impl std::fmt::Display) -> io::Error {
     let message = format!(
-        "the database cannot be read ({error}): it is damaged, or was copied while its program \
+        "the database cannot be read ({why}): it is damaged, or was copied while its program \
          wrote to it. Close that program, such as the browser, copy the file again, and import the \
          copy"
     );
@@ -134,6 +154,45 @@ fn damaged(error: rusqlite::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_database_that_is_cut_or_overwritten_is_refused_and_read_to_an_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("places.sqlite");
+        let made = Connection::open(&path).unwrap();
+        made.execute_batch(
+            "CREATE TABLE v (id INTEGER PRIMARY KEY, title TEXT); WITH RECURSIVE n (i) AS (SELECT 1 \
+             UNION ALL SELECT i + 1 FROM n WHERE i < 900) INSERT INTO v SELECT i, 'a title' FROM n",
+        )
+        .unwrap();
+        drop(made);
+        let whole = std::fs::read(&path).unwrap();
+        let read = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            let database = ForeignDatabase::open(&path)?;
+            let (mut found, mut last) = (0, 0);
+            loop {
+                let query = "SELECT id, title FROM v WHERE id > ?1 ORDER BY id LIMIT ?2";
+                let rows = database.rows(query, last, 100)?;
+                let Some(Cell::Integer(number)) = rows.last().and_then(|row| row.first()) else {
+                    return Ok::<usize, io::Error>(found);
+                };
+                (found, last) = (found + rows.len(), *number);
+            }
+        };
+        assert_eq!(read(&whole).unwrap(), 900);
+        for cut in [100, 500, 3_000] {
+            let error = read(&whole[..whole.len() - cut]).unwrap_err().to_string();
+            assert!(error.contains("not whole"), "{error}");
+        }
+        for zeroed in [500, 3_000] {
+            let mut bytes = whole.clone();
+            let from = bytes.len() - zeroed;
+            bytes[from..].fill(0);
+            let error = read(&bytes).unwrap_err().to_string();
+            assert!(error.contains("import the copy"), "{error}");
+        }
+    }
 
     #[test]
     fn a_database_is_read_and_nothing_is_made_beside_it() {

@@ -17,7 +17,7 @@ use super::frame::{
 };
 use super::room::Room;
 use super::shown_text::shown_name;
-use super::times::{ago, when};
+use super::times::{ago, exact, instant, when};
 
 /// The path to which the end of an authorization is sent.
 pub const END_PATH: &str = "/owner/clients/end";
@@ -375,12 +375,7 @@ impl AccessView<'_> {
         html! {
             details class="client" {
                 summary {
-                    span class="who" {
-                        bdi { (shown_name(&row.name)) }
-                        @if row.warnings.iter().any(|it| it.reason == SHARES_ITS_NAME) {
-                            span class="muted" { ", allowed " (when(self.now, row.created)) }
-                        }
-                    }
+                    span class="who" { bdi { (shown_name(&row.name)) } }
                     span class="used" {
                         @match row.last_used {
                             Some(at) => { (ago(self.now, at)) }
@@ -389,6 +384,9 @@ impl AccessView<'_> {
                     }
                     span class="what" {
                         (row.summary)
+                        @if row.warnings.iter().any(|it| it.reason == SHARES_ITS_NAME) {
+                            " Allowed " (exact(instant(row.created))) "."
+                        }
                         @if !row.warnings.is_empty() || !row.unused.is_empty() {
                             " " span class="flag" { "Look: " (reason(row)) }
                         }

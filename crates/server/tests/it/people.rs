@@ -469,7 +469,10 @@ fn a_restored_folder_of_a_person_is_adopted_by_the_operator_alone() {
     let advice = format!("stile space adopt --person {ann}");
     assert_eq!(refused.status.code(), Some(2));
     assert!(said(&refused).contains(&advice), "{}", said(&refused));
+    let known = || hosted.stile(&["person", "list"]).lines().count();
+    let before = known();
     let doctor = hosted.run(&["doctor", "--spaces", spaces]);
+    assert_eq!(known(), before, "the user who runs the doctor is no person of the server");
     let told = String::from_utf8_lossy(&doctor.stdout).into_owned();
     assert!(told.contains("stile space adopt --person ID") && told.contains(&ann), "{told}");
     assert!(!told.contains(&bob), "{told}");

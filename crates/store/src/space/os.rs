@@ -202,10 +202,10 @@ fn kind_of(mode: u32) -> EntryKind {
     }
 }
 
-#[expect(
-    clippy::unnecessary_cast,
-    clippy::useless_conversion,
-    reason = "the widths differ between platforms"
+#[expect(clippy::unnecessary_cast, reason = "the widths differ between platforms")]
+#[cfg_attr(
+    target_os = "linux",
+    expect(clippy::useless_conversion, reason = "the widths differ between platforms")
 )]
 fn from_stat(stat: &Stat) -> Status {
     let nanos = |seconds: i64, fraction: i64| -> UnixNanos {

@@ -34,11 +34,14 @@ servers share in a database stay.",
     Command::new("audit")
         .about("Tells in sentences what agents did, from the journal.")
         .args(arguments.map(|argument| argument.global(true)))
-        .arg(one(
-            "client",
-            "NAME",
-            "Only calls of this client, or of this user where a token names no client.",
-        ))
+        .arg(
+            one(
+                "client",
+                "NAME",
+                "Only calls of this client, or of this user where a token names no client.",
+            )
+            .allow_hyphen_values(true),
+        )
         .arg(one("path", "PATH", "Only calls about this file or folder and what is below."))
         .arg(one("tool", "NAME", "Only calls of this tool, as in text.edit."))
         .arg(since())

@@ -1,6 +1,7 @@
 //! Clients by the names that lists show of them.
 
 use stile_domain::client_name::meant_by;
+use stile_domain::shortened_id::full;
 use stile_domain::unseen::shown;
 
 use crate::cli::failure::Failure;
@@ -23,7 +24,14 @@ pub(super) fn id_of_name(text: &str, named: &[Named<'_>]) -> Result<String, Fail
     let names = meant_by(text, named.iter().map(|named| named.name));
     let meant = || named.iter().filter(|named| names.contains(&named.name));
     let live: Vec<&Named<'_>> = meant().filter(|named| named.is_live).collect();
-    let found = if live.is_empty() { meant().collect() } else { live };
+    let mut found = if live.is_empty() { meant().collect() } else { live };
+    // A client may choose what a list shows of another one's identifier as its name.
+    let others = || named.iter().filter(|it| !names.contains(&it.name));
+    if !found.is_empty()
+        && let Ok(id) = full(text, others().map(|other| other.id))
+    {
+        found.extend(others().filter(|other| other.id == id));
+    }
     match found.as_slice() {
         [] => Ok(text.to_owned()),
         [only] => Ok(only.id.to_owned()),
@@ -64,6 +72,9 @@ mod tests {
             one("id-8", "Cline (self-named)", true),
             one("id-9", "Cline (self-named)", true),
         ];
+        let decoy = [one("A5XzZFc58PrVZIYJRon8mN2", "helper", true), one("id-2", "A5XzZFc5", true)];
+        let (said, code) = id_of_name("A5XzZFc5", &decoy).unwrap_err().report();
+        assert!(code == 2 && said.contains("A5XzZFc58PrVZIYJRon8mN2 (helper)"), "{said}");
         let id = |text: &str| id_of_name(text, &named);
         assert_eq!(id("Editor").unwrap(), "id-1");
         assert_eq!(id("id-1").unwrap(), "id-1", "an identifier comes first");
