@@ -17,7 +17,7 @@ use super::frame::{
 };
 use super::room::Room;
 use super::shown_text::shown_name;
-use super::times::{ago, exact, instant, when};
+use super::times::{ago, when};
 
 /// The path to which the end of an authorization is sent.
 pub const END_PATH: &str = "/owner/clients/end";
@@ -385,7 +385,7 @@ impl AccessView<'_> {
                     span class="what" {
                         (row.summary)
                         @if row.warnings.iter().any(|it| it.reason == SHARES_ITS_NAME) {
-                            " Allowed " (exact(instant(row.created))) "."
+                            " Allowed " (ago(self.now, row.created)) "."
                         }
                         @if !row.warnings.is_empty() || !row.unused.is_empty() {
                             " " span class="flag" { "Look: " (reason(row)) }
