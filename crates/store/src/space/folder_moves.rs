@@ -118,9 +118,7 @@ impl Change<'_> {
         let (from, to) = (permits.0.path(), permits.1.path());
         let (source, destination) = self.lock_both(from, to)?;
         let handle = os::open_folder(source.handle(), source.name).map_err(source.io())?;
-        if os::status(&handle).map_err(source.io())?.is_protected() {
-            return Err(Refusal::ReadOnly { path: from.clone(), is_folder: true }.into());
-        }
+        refuse_protected(&handle, from)?;
         let folder = destination.locked.as_ref().map_or(source.handle(), LockedFile::handle);
         if os::status_at(folder, destination.name).is_ok() {
             return Err(Refusal::AlreadyExists { path: to.clone() }.into());
@@ -252,6 +250,7 @@ impl Change<'_> {
         permit: &Permit<EditTree>,
         base: ContentHash,
     ) -> Result<FolderTree, Refusal> {
+        refuse_protected(handle, permit.path())?;
         let tree = self.tree(handle, permit, self.cancellation)?;
         if tree.hash() != base {
             return Err(Refusal::StaleFolder { path: permit.path().clone() });
@@ -279,6 +278,7 @@ impl Change<'_> {
         let target = self.lock(path)?;
         let io = |error: io::Error| refusal(&error, path);
         let folder = self.root.open_folder(path).map_err(io)?;
+        refuse_protected(&folder, path)?;
         let (mut has_files, mut has_ours) = (false, false);
         os::entries(&folder, |name, _| {
             let is_ours = name.is_some_and(is_ours);
@@ -459,5 +459,14 @@ impl RemovedFolder<'_> {
         let status = os::status(&opened).map_err(io)?;
         let metadata = os::metadata(&opened, &status);
         Ok((opened, metadata))
+    }
+}
+
+/// Refuses to move or remove a folder that nobody may write to. Whatever brings it back works in
+/// it, and so would leave it open.
+fn refuse_protected(handle: &OwnedFd, path: &SpacePath) -> Result<(), Refusal> {
+    match os::status(handle).map_err(|error| refusal(&error, path))?.is_protected() {
+        true => Err(Refusal::ReadOnly { path: path.clone(), is_folder: true }),
+        false => Ok(()),
     }
 }

@@ -241,6 +241,27 @@ fn a_file_that_no_call_may_change_keeps_its_folder_where_it_is() {
 }
 
 #[test]
+fn a_folder_that_nobody_may_write_to_stays_where_it_is() {
+    let rig = planted();
+    let hash = tree_hash(&rig, "/old");
+    fs::create_dir(rig.file("empty")).unwrap();
+    let protect = |mode: u32| {
+        for name in ["old", "empty"] {
+            fs::set_permissions(rig.file(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    for mode in [0o555, 0o1500] {
+        protect(mode);
+        assert_eq!(code(moved(&rig, ALL, ["/old", "/new"], hash)), "not_permitted");
+        assert_eq!(code(removed(&rig, "/old", Some(hash))), "not_permitted");
+        assert_eq!(code(removed(&rig, "/empty", None)), "not_permitted");
+    }
+    protect(0o755);
+    assert!(rig.file("empty").exists());
+    removed(&rig, "/empty", None).unwrap();
+}
+
+#[test]
 fn a_folder_that_somebody_changes_at_any_moment_moves_whole_or_not_at_all() {
     for moment in 0..200 {
         let rig = planted();
