@@ -10,6 +10,9 @@
 //! | terms occur in a field that names the record, by their share | 600 |
 //! | terms occur often: `n / (n + 2)` for each term that occurs `n` times | 400 |
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use super::field_name;
 use super::tokenizer::{
     MAX_PHRASE_TOKENS, ParsedQuery, PlaceFinder, SearchTerm, SearchToken, TermFinder,
@@ -20,8 +23,8 @@ use super::tokenizer::{
 const NAMES: &str = "title titel titre título titulo titolo name naam nom nombre nome subject \
     betreff objet asunto oggetto onderwerp summary payee merchant counterparty counterpartyname \
     partnername zahlungsempfänger zahlungsempfängerin empfänger empfaenger \
-    begünstigterzahlungspflichtiger beguenstigterzahlungspflichtiger auftraggeberempfänger naamomschrijving description \
-    beschreibung bezeichnung omschrijving descripción descripcion descrizione libellé libelle \
+    begünstigterzahlungspflichtiger beguenstigterzahlungspflichtiger auftraggeberempfänger \
+    naamomschrijving description beschreibung bezeichnung omschrijving descripción descripcion descrizione libellé libelle \
     concepto verwendungszweck buchungstext memo headline label";
 /// The length of a text in which terms count as near each other, in characters.
 pub const NEAR_CHARS: u64 = 160;
@@ -33,6 +36,11 @@ const COUNT_POINTS: u64 = 400;
 /// How many occurrences of a term give half of the points for them.
 const HALF_COUNT: u64 = 2;
 
+/// The names of [`NAMES`], each with its place. A search asks for each field of each hit.
+static RANKS: LazyLock<BTreeMap<&str, usize>> = LazyLock::new(|| {
+    NAMES.split_whitespace().enumerate().map(|(rank, name)| (name, rank)).collect()
+});
+
 /// Returns how likely a field names its record, by its own name in any case: the smaller, the
 /// likelier. `None` if it names no record.
 ///
@@ -43,7 +51,7 @@ const HALF_COUNT: u64 = 2;
 /// assert_eq!(naming_rank("amount"), None);
 /// ```
 pub fn naming_rank(name: &str) -> Option<usize> {
-    field_name::rank(name, NAMES)
+    RANKS.get(&*field_name::plain(name)).copied()
 }
 
 /// Returns the field that names a record best, of those with these names.
