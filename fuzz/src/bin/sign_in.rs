@@ -44,12 +44,15 @@ fn a_redirect_uri_is_read_as_a_browser_reads_it(text: &str) {
     assert_eq!(uri.as_str(), text);
     assert!(text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\\#<>\"^`{|}".contains(&byte)));
     let (scheme, authority, rest) = parts(text);
+    // The case of a scheme counts for nothing (RFC 3986, section 3.1).
+    let is_scheme = uri.host().eq_ignore_ascii_case(scheme);
+    let scheme = &*scheme.to_ascii_lowercase();
     // What stands behind a program's own scheme is for that program to read.
-    let is_own = uri.kind() == RedirectKind::Native && uri.host() == scheme;
+    let is_own = uri.kind() == RedirectKind::Native && is_scheme;
     let is_plain = !authority.contains(['@', '%']) && authority == authority.to_ascii_lowercase();
     assert!(is_own || is_plain);
     let host = match uri.kind() {
-        RedirectKind::Native if uri.host() == scheme => scheme,
+        RedirectKind::Native if is_scheme => uri.host(),
         RedirectKind::Native => authority,
         _ if authority.starts_with('[') => &authority[..=authority.find(']').expect("a bracket")],
         _ => authority.split(':').next().expect("a part"),
