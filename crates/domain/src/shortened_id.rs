@@ -32,7 +32,8 @@ pub enum NotOneId {
     },
 }
 
-/// Returns what a list shows of an identifier: the beginning of a long one that is no address.
+/// Returns what a list shows of an identifier: its beginning and an ellipsis if it is long, or all
+/// of it if it is short or an address.
 pub fn shortened(id: &str) -> Cow<'_, str> {
     match id.get(..SHORT_BYTES) {
         Some(beginning) if id.len() > WHOLE_BYTES && !ClientIdUrl::is_address(id) => {

@@ -353,6 +353,21 @@ struct Planned {
     first: Option<ChangeNumber>,
 }
 
+impl Planned {
+    /// Wants the version before a change, if the change made the one that is wanted so far. Returns
+    /// whether it did.
+    fn take_back(&mut self, change: &PastChange) -> bool {
+        let is_made = self.wanted == change.after;
+        if is_made {
+            self.wanted = change.before;
+            self.before = change.number;
+            self.has_changes = true;
+            self.first = Some(change.number);
+        }
+        is_made
+    }
+}
+
 /// What an undo has to know of the files and the history.
 pub trait UndoFacts {
     /// Returns what is at a path now.
@@ -526,12 +541,7 @@ impl Planner<'_> {
             return;
         }
         let file = self.file(&change.path, change.number);
-        if file.wanted == change.after {
-            file.wanted = change.before;
-            file.before = change.number;
-            file.has_changes = true;
-            file.first = Some(change.number);
-        } else if file.wanted != change.before {
+        if !file.take_back(change) && file.wanted != change.before {
             let is_gone = file.wanted.is_none();
             let missing = if is_gone { LeftReason::GoneSince } else { LeftReason::ChangedSince };
             let why = match file.at_first {

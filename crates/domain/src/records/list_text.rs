@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_texts_of_a_list_are_searched_in_their_places_wherever_it_is_cut() {
-        // A dot stands for a space of the searched text.
+        // Beside each list is the text that a search reads, with `.` written for each space in it.
         for (json, searched) in [
             (r#"["herb","äß中"]"#, "..herb...äß中.."),
             (r#"["a\"b\\c","\u001fx\ny"]"#, "..a..b..c.........x..y.."),

@@ -106,8 +106,8 @@ const MAGIC: &[Magic] = &[
     },
 ];
 
-/// What the bytes behind the first ones say, which is no text: the place, the bytes, what the file
-/// looks like, and what the person can do.
+/// Files that are known by bytes after their beginning. Each row has where the bytes are, the
+/// bytes, what the file is, and what the person can do.
 const MAGIC_WITHIN: &[(usize, &[u8], &str, &str)] = &[
     (4, b"ftypheic", "a picture (HEIC)", PICTURE),
     (4, b"ftypM4A", "a recording (M4A)", RECORDING),

@@ -110,12 +110,7 @@ impl Planner<'_> {
             Whereabouts::At(place) => {
                 let place = place.clone();
                 let file = self.file(&place, change.number);
-                if file.wanted == change.after {
-                    file.wanted = change.before;
-                    file.before = change.number;
-                    file.has_changes = true;
-                    file.first = Some(change.number);
-                } else if file.wanted != change.before {
+                if !file.take_back(change) && file.wanted != change.before {
                     is_of_file = false;
                     self.leave(change.number, &place, LeftReason::ChangedSince);
                 }
