@@ -51,7 +51,7 @@ struct CanvasNode<'t> {
 
 /// Returns the links of a canvas: the file of each node of the type `file`, the picture behind each
 /// node of the type `group`, and the links in the Markdown of each node of the type `text`. An
-/// empty file is a canvas without nodes. `None` for a text that is not JSON, or has no list of nodes.
+/// empty file is a canvas without nodes. `None` for a text that cannot be read as a canvas.
 fn canvas_links(text: &str) -> Option<Vec<FileLink>> {
     if text.trim().is_empty() {
         return Some(Vec::new());
