@@ -9,8 +9,8 @@
 //! domain, or one of [`NATIVE_AUTHORITIES`]. Any other scheme needs the owner's hand. Those of
 //! `NEVER` are refused even then: a browser would run, show or fetch what such an address names.
 //!
-//! Two redirect URIs match if their texts are equal but for the case of the scheme; at a loopback
-//! host over `http` the port may differ, since a native client listens on any free port.
+//! Two redirect URIs match if their texts are equal; at a loopback host over `http` the port may
+//! differ, since a native client listens on any free port.
 //!
 //! *Source*: RFC 9700, section 2.1 (exact matching); RFC 3986, section 3.1 (schemes); RFC 8252,
 //! sections 7.1 and 7.3.
@@ -235,7 +235,8 @@ impl RedirectUri {
     pub fn form_action_source(&self) -> String {
         match self.kind {
             RedirectKind::Native => {
-                format!("{}:", self.parts().0)
+                let scheme = self.text.split(':').next().unwrap_or_default();
+                format!("{}:", scheme.to_ascii_lowercase())
             }
             _ => self.beginning().to_owned(),
         }
@@ -243,19 +244,12 @@ impl RedirectUri {
 
     /// Returns whether this URI, which a client has registered, allows the URI of a request.
     ///
-    /// The texts are equal but for the case of the scheme, or both are loopback URIs that differ in
-    /// nothing but the port.
+    /// The texts are equal, or both are loopback URIs that differ in nothing but the port.
     pub fn allows(&self, requested: &Self) -> bool {
         if self.kind != RedirectKind::Loopback || requested.kind != RedirectKind::Loopback {
-            return self.parts() == requested.parts();
+            return self.text == requested.text;
         }
         self.host() == requested.host() && self.loopback_target() == requested.loopback_target()
-    }
-
-    /// Returns the scheme in lower case, and what follows it.
-    fn parts(&self) -> (String, &str) {
-        let (scheme, after) = self.text.split_once(':').unwrap_or_default();
-        (scheme.to_ascii_lowercase(), after)
     }
 
     /// Returns the path and the query. A program that listens sees an empty path as `/`.

@@ -218,10 +218,11 @@ fn the_consent_page_may_lead_to_the_origin_of_the_client_and_nowhere_else() {
 }
 
 #[test]
-fn a_scheme_matches_in_any_case_and_everything_else_as_it_is_written() {
+fn a_scheme_may_have_any_case_and_an_address_matches_as_it_is_written() {
     let allows = |registered: &str, requested: &str| uri(registered).allows(&uri(requested));
-    assert!(allows("com.raycast:/oauth", "COM.Raycast:/oauth"));
-    assert!(allows("HTTPS://claude.ai/callback", "https://claude.ai/callback"));
+    assert!(allows("COM.Raycast:/oauth", "COM.Raycast:/oauth"));
+    assert!(!allows("com.raycast:/oauth", "COM.Raycast:/oauth"));
+    assert!(!allows("HTTPS://claude.ai/callback", "https://claude.ai/callback"));
     assert!(allows("Http://localhost/callback", "http://localhost:1234/callback"));
     assert!(!allows("com.raycast:/oauth", "com.raycast:/OAuth"));
     assert!(!allows("https://claude.ai/callback", "https://claude.ai/Callback"));
