@@ -37,10 +37,18 @@ impl Chance {
     }
 }
 
-/// Returns the seed in `STILE_RIG_SEED`, or a seed from the clock.
+/// The seed of a usual test run.
+const USUAL_SEED: u64 = 20_261_128;
+
+/// Returns the seed in `STILE_RIG_SEED`. Without one, a usual run makes the same choices every
+/// time, so what fails was broken by the change under test; a larger run takes its seed from the
+/// clock, and finds what no run has found yet.
 pub fn seed() -> u64 {
     let given = std::env::var("STILE_RIG_SEED").ok().and_then(|seed| seed.parse().ok());
     given.unwrap_or_else(|| {
+        if Scale::given() == Scale::Times(1) {
+            return USUAL_SEED;
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         now.as_secs().wrapping_mul(1_000_000_007) ^ u64::from(now.subsec_nanos())
     })

@@ -4,8 +4,9 @@
 //!
 //! A test run does a few per cent of what the figures ask for. `STILE_RIG_SCALE=full` does all of
 //! it in minutes, and `STILE_RIG_SCALE=long` more in hours, best with an optimised program named by
-//! `STILE_BIN`. `STILE_RIG_SEED` repeats the choices of a run, though not the instants that the
-//! system chooses.
+//! `STILE_BIN`. A usual run makes the same choices every time, a larger one takes its seed from the
+//! clock; `STILE_RIG_SEED` repeats the choices of a run, though not the instants that the system
+//! chooses.
 
 #![expect(
     clippy::unwrap_used,
