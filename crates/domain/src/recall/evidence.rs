@@ -74,6 +74,8 @@ pub(super) type SlotMatch = (u32, u8, MatchGrade);
 pub(super) struct PassageEvidence {
     pub(super) index: u32,
     pub(super) words: u32,
+    /// Whether the passage is in another language than the question.
+    pub(super) is_foreign: bool,
     pub(super) counts: Vec<TermCount>,
     /// The slots with words that are not light, in order.
     pub(super) slots: Vec<SlotMatch>,
@@ -144,7 +146,7 @@ impl<'q> Matcher<'q> {
         } else {
             found.iter().for_each(|(matched, _)| gathered.mark(*matched));
         }
-        gathered.finish()
+        gathered.finish(question)
     }
 
     /// Gathers what a packed file has of the question, as [`Matcher::gather`] does. `table` has
@@ -170,7 +172,7 @@ impl<'q> Matcher<'q> {
                 table.of_word(*number).iter().for_each(|matched| gathered.mark(*matched));
             }
         }
-        gathered.finish()
+        gathered.finish(question)
     }
 
     /// Returns what the name of a file and the names of its folders have of the question.
@@ -257,7 +259,7 @@ impl<'f> Gathered<'f> {
         }
     }
 
-    fn finish(self) -> FileEvidence {
+    fn finish(self, question: &RecallQuestion) -> FileEvidence {
         let all = self.passage_words;
         let mut best: Vec<PassageEvidence> = Vec::new();
         for (index, (counts, mut slots)) in self.passages {
@@ -266,7 +268,10 @@ impl<'f> Gathered<'f> {
             slots.truncate(MOST_PLACES);
             let passage = usize::try_from(index).ok().and_then(|at| all.get(at));
             let words = passage.map_or(0, |passage| passage.words);
-            best.push(PassageEvidence { index, words, counts: listed(counts), slots });
+            let language = passage.and_then(|passage| passage.language);
+            let is_foreign = question.is_foreign(language);
+            let counts = listed(counts);
+            best.push(PassageEvidence { index, words, is_foreign, counts, slots });
         }
         // Words that are not light come first, then exact ones, then how often they occur.
         if best.len() > MOST_PASSAGES {

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::language::{Language, LanguageSet};
+use super::language::{Language, LanguageCounts, LanguageSet, languages_of};
 use super::light::{are_light, is_chatter};
 use super::similar::SoughtWord;
 use super::word_shape::WordShape;
@@ -26,6 +26,8 @@ const REPLACED: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecallQuestion {
     words: Vec<QuestionWord>,
+    /// The language in which the question is asked, where its function words show one.
+    language: Option<Language>,
     /// What must stand so.
     phrases: Vec<SearchTerm>,
     /// What must not occur.
@@ -100,7 +102,8 @@ impl RecallQuestion {
         if chars > MAX_QUESTION_CHARS {
             return Err(BadQuestion::TooLong { chars });
         }
-        let mut question = Self { words: Vec::new(), phrases: Vec::new(), excluded: Vec::new() };
+        let mut question =
+            Self { words: Vec::new(), language: None, phrases: Vec::new(), excluded: Vec::new() };
         // The words, each with whether it is part of a phrase.
         let mut words: Vec<(String, String, bool)> = Vec::new();
         let mut joined: Vec<(String, String)> = Vec::new();
@@ -124,6 +127,9 @@ impl RecallQuestion {
             }
         }
         let plain: Vec<String> = words.iter().map(|(_, word, _)| folded(word)).collect();
+        let mut languages = LanguageCounts::default();
+        plain.iter().for_each(|word| languages.add(languages_of(word)));
+        question.language = languages.guess();
         let mut light = are_light(&plain.iter().map(String::as_str).collect::<Vec<_>>());
         if light.iter().all(|is_light| *is_light) {
             light.fill(false);
@@ -164,6 +170,12 @@ impl RecallQuestion {
     /// The words in the order of the question, each once.
     pub fn words(&self) -> &[QuestionWord] {
         &self.words
+    }
+
+    /// Whether a passage of a language is in another language than the question, as far as both
+    /// are known.
+    pub(super) fn is_foreign(&self, passage: Option<Language>) -> bool {
+        self.language.zip(passage).is_some_and(|(own, other)| own != other)
     }
 
     /// Whether the words of a file do not tell if the file fits, so that its text is needed.

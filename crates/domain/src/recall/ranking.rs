@@ -3,7 +3,9 @@
 //! The score is BM25 ([`K1`], [`B`]) of the best passage, with the words that name the file counted
 //! into each passage. To that come a share for words of the question that stand near each other in
 //! the passage, and a share of the BM25 of the whole file. The weight of a word is its inverse
-//! frequency among the files that were read for the caller; a light word weighs little.
+//! frequency among the files that were read for the caller; a light word weighs little. A passage
+//! in another language than the question counts a little less, so that of two translations of a
+//! page the one that the caller reads comes first.
 //! A word that is in none of them counts by the most similar words instead, and a file that has
 //! only such words comes after all others. Ties are broken by path.
 //!
@@ -32,6 +34,8 @@ const SIMILAR: f64 = 0.6;
 const NEARLY: u32 = 85;
 /// The share of words that stand near each other.
 const NEAR: f64 = 0.5;
+/// The share of a passage in another language than the question.
+const FOREIGN: f64 = 0.8;
 /// The share of the whole file.
 const WHOLE: f64 = 0.5;
 /// How many slots count as near.
@@ -175,7 +179,9 @@ impl Statistics {
 
     fn passage(&self, file: &FileEvidence, passage: &PassageEvidence) -> f64 {
         let length = f64::from(passage.words) / self.passage_words;
-        self.bm25(length, &[&passage.counts, &file.names]) + NEAR * self.nearness(passage)
+        let found = self.bm25(length, &[&passage.counts, &file.names]);
+        let share = if passage.is_foreign { FOREIGN } else { 1.0 };
+        share * (found + NEAR * self.nearness(passage))
     }
 
     /// Returns what a file has by its names alone.

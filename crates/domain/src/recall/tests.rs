@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::evidence::{FileEvidence, MatchGrade, Matcher};
 use super::excerpt::{Excerpt, MAX_PASSAGE_CHARS, MAX_PASSAGES, excerpts};
-use super::file_words::{FileKind, FileWords, Weight};
+use super::file_words::{FileKind, FileWords, PassageWords, Weight};
 use super::packed_words::{PackedWords, WordTable};
 use super::question::RecallQuestion;
 use super::ranking::{B, K1, Ranking, Statistics, rank};
@@ -47,6 +47,8 @@ struct Occurrence {
 struct SlowFile {
     path: String,
     passages: Vec<f64>,
+    /// Whether each passage is in another language than the question.
+    foreign: Vec<bool>,
     found: Vec<Occurrence>,
 }
 
@@ -86,7 +88,9 @@ fn slow_file(question: &RecallQuestion, path: &str, text: &str) -> SlowFile {
         });
     }
     let passages = words.passages.iter().map(|passage| f64::from(passage.words)).collect();
-    SlowFile { path: path.to_owned(), passages, found }
+    let language = |passage: &PassageWords| question.is_foreign(passage.language);
+    let foreign = words.passages.iter().map(language).collect();
+    SlowFile { path: path.to_owned(), passages, foreign, found }
 }
 
 /// Returns the files with their scores, by going over all occurrences for every number.
@@ -178,7 +182,7 @@ fn slow_scores(q: &str, files: &[(String, String)]) -> Vec<(bool, f64, String)> 
                 near = near.max(together.iter().sum::<f64>() - most);
             }
             let value = bm25(words / mean(passages), &|word| own(word) + named(word)) + 0.5 * near;
-            best = best.max(value);
+            best = best.max(if file.foreign[index] { 0.8 * value } else { value });
         }
         let whole = bm25(file.passages.iter().sum::<f64>() / mean(files.len()), &|word| {
             let all = file.found.iter().filter(|one| one.word == word);
@@ -188,6 +192,19 @@ fn slow_scores(q: &str, files: &[(String, String)]) -> Vec<(bool, f64, String)> 
         scores.push((is_exact, best + 0.5 * whole, file.path.clone()));
     }
     scores
+}
+
+#[test]
+fn of_two_translations_the_one_in_the_language_of_the_question_comes_first() {
+    let files = [
+        ("/de/leiter.md", "Leiter und Widevine: das Protokoll für die Filme und der Schlüssel."),
+        (
+            "/fr/leiter.md",
+            "Leiter avec Widevine : le protocole pour les films et la clé du coffre.",
+        ),
+    ];
+    assert_eq!(order("le Widevine avec Leiter", &files), ["/fr/leiter.md", "/de/leiter.md"]);
+    assert_eq!(order("das Widevine und Leiter", &files), ["/de/leiter.md", "/fr/leiter.md"]);
 }
 
 #[test]
