@@ -157,7 +157,7 @@ const DEEDS: &[Deed] = &[
     read("v1.listGrants", "looked at the grants"),
     read("v1.getGrant", "looked at a grant"),
     read("v1.introspectToken", "looked at a token"),
-    change("v1.ingestRecords", "stored records"),
+    change("v1.ingestRecords", "stored or removed records"),
     change("v1.putBlob", "stored a file of records"),
     change("v1.putDeclaration", "declared what records are"),
     change("v1.deleteRecord", "removed a record"),

@@ -83,6 +83,19 @@ pub struct Scope {
     reach: Reach,
 }
 
+/// What a scope covers, for sentences about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScopePlace<'a> {
+    /// The whole space.
+    Everything,
+    /// A folder and everything below it.
+    Folder(&'a SpacePath),
+    /// What is directly in a folder.
+    DirectlyIn(&'a SpacePath),
+    /// A file, or a folder with everything below it.
+    Path(&'a SpacePath),
+}
+
 /// Why a text is not a scope. The message never repeats the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadScope {
@@ -175,8 +188,36 @@ impl Scope {
         Ok(Self { path, verb, reach })
     }
 
-    /// Returns the canonical text that a person types for this scope; the inverse of
-    /// [`Scope::parse_raw`].
+    /// Returns the scope of the same paths with another verb; `None` for what a verb cannot have.
+    pub fn with_verb(&self, verb: Verb) -> Option<Self> {
+        let is_possible = verb != Verb::Deny || self.reach != Reach::Children;
+        is_possible.then(|| Self { verb, ..self.clone() })
+    }
+
+    /// Returns the scope of a folder and what is directly in it; `None` for [`Verb::Deny`].
+    pub fn children(verb: Verb, folder: &SpacePath) -> Option<Self> {
+        let scope = Self { path: folder.clone(), verb, reach: Reach::Children };
+        scope.with_verb(verb)
+    }
+
+    /// Returns the scope of a folder and everything below it.
+    pub fn directory(verb: Verb, folder: &SpacePath) -> Self {
+        Self { path: folder.clone(), verb, reach: Reach::Directory }
+    }
+
+    /// Returns what the scope covers: a folder with all that is below, the folder and what is
+    /// directly in it, or a path that may be that of a file.
+    pub fn place(&self) -> ScopePlace<'_> {
+        match self.reach {
+            _ if self.path.is_root() && self.reach != Reach::Children => ScopePlace::Everything,
+            Reach::Subtree => ScopePlace::Path(&self.path),
+            Reach::Directory => ScopePlace::Folder(&self.path),
+            Reach::Children => ScopePlace::DirectlyIn(&self.path),
+        }
+    }
+
+    /// Returns the text that a person types for this scope; the inverse of [`Scope::parse_raw`],
+    /// but for a folder that is named `*`, which cannot be typed.
     pub fn to_raw(&self) -> String {
         self.written(str::to_owned)
     }

@@ -71,7 +71,8 @@ pub struct RecordsPermit {
 #[derive(Debug)]
 #[must_use = "a permit that is not used means a check without its act"]
 pub struct OwnerPermit {
-    _made_here: (),
+    /// Whether the permit is for an import alone, which adds records and replaces them.
+    is_import: bool,
 }
 
 impl RecordsPermit {
@@ -120,7 +121,7 @@ impl OwnerPermit {
         };
         match claim {
             RecordsClaim::Import(import) if is_named(import) => {
-                Ok((Self { _made_here: () }, RecordsPermit { client: None }))
+                Ok((Self { is_import: true }, RecordsPermit { client: None }))
             }
             RecordsClaim::Import(_) => Err(Problem::InsufficientScope {
                 message: "this token imports into another stream; send the `connection_id` and the \
@@ -130,9 +131,14 @@ impl OwnerPermit {
         }
     }
 
+    /// Whether the request may delete records. An import may not.
+    pub fn may_delete(&self) -> bool {
+        !self.is_import
+    }
+
     pub(crate) fn from_claim(claim: &RecordsClaim) -> Result<Self, Problem> {
         match claim {
-            RecordsClaim::Owner => Ok(Self { _made_here: () }),
+            RecordsClaim::Owner => Ok(Self { is_import: false }),
             RecordsClaim::Import(_) => Err(Problem::InsufficientScope {
                 message: "this token imports into one stream and may do nothing else; nothing was \
                           changed",
@@ -174,7 +180,9 @@ mod tests {
         let name = |text: &str| SourceName::parse(text).unwrap();
         let import = ImportClaim { connection: name("mail"), stream: name("letters") };
         let claim = RecordsClaim::Import(Arc::new(import));
-        assert!(OwnerPermit::of_import(&claim, "mail", "letters").is_ok());
+        let (permit, _) = OwnerPermit::of_import(&claim, "mail", "letters").unwrap();
+        assert!(!permit.may_delete());
+        assert!(OwnerPermit::from_claim(&RecordsClaim::Owner).unwrap().may_delete());
         for (connection, stream) in [("mail", "other"), ("other", "letters"), ("", "letters")] {
             let refused = OwnerPermit::of_import(&claim, connection, stream).unwrap_err();
             assert_eq!(refused.code(), ("insufficient_scope", 403));

@@ -8,7 +8,7 @@
 use crate::audit::words::listed;
 use crate::path::SpacePath;
 use crate::records::authority::RecordsClaim;
-use crate::scope::{Scope, Scopes, Verb};
+use crate::scope::{Scope, ScopePlace, Scopes, Verb};
 use crate::unseen::shown;
 
 /// The most scopes of one request.
@@ -170,15 +170,12 @@ pub fn narrow(line: &Scope, verb: Verb, folder: &SpacePath) -> Option<Scope> {
     if verb == line.verb() && folder == line.path() {
         return Some(line.clone());
     }
-    let narrowed = Scope::parse_raw(&format!("{}:{}/", verb.word(), folder_text(folder))).ok()?;
     if asked.cover_subtree(verb, folder) {
-        return Some(narrowed);
+        return Some(Scope::directory(verb, folder));
     }
     // The children of a folder, to be read and not changed.
     let same_place = folder == line.path() && line.verb().includes(verb);
-    let raw = line.to_raw();
-    let (_, place) = raw.split_once(':')?;
-    same_place.then(|| Scope::parse_raw(&format!("{}:{place}", verb.word())).ok()).flatten()
+    same_place.then(|| line.with_verb(verb)).flatten()
 }
 
 /// What a person leaves of a token's rights on files, for a token in its place.
@@ -212,23 +209,19 @@ pub fn in_place_of(old: &Scopes, left: &LeftRights<'_>) -> Option<Scopes> {
     Some(scopes.into_iter().collect())
 }
 
-fn folder_text(folder: &SpacePath) -> String {
-    if folder.is_root() { String::new() } else { folder.to_string() }
-}
-
 /// Returns a sentence without its end that says what a scope allows: `read all files`. Characters
 /// of a path that nobody sees are written out.
 pub fn sentence(scope: &Scope) -> String {
-    let raw = scope.to_raw();
-    let place = raw.split_once(':').map_or("/", |(_, place)| place);
-    let what = match place.strip_suffix("/*") {
-        _ if place == "/" => "all files".to_owned(),
-        Some("") => "the files directly in the top folder".to_owned(),
-        Some(folder) => format!("the files directly in {folder}"),
-        None if place.ends_with('/') => {
-            format!("the files in {} and below", place.trim_end_matches('/'))
+    let what = match scope.place() {
+        ScopePlace::Everything => "all files".to_owned(),
+        ScopePlace::DirectlyIn(folder) if folder.is_root() => {
+            "the files directly in the top folder".to_owned()
         }
-        None => format!("{place}, with everything below it if it is a folder"),
+        ScopePlace::DirectlyIn(folder) => format!("the files directly in {folder}"),
+        ScopePlace::Folder(folder) => format!("the files in {folder} and below"),
+        ScopePlace::Path(path) => {
+            format!("{path}, with everything below it if it is a folder")
+        }
     };
     let what = shown(&what);
     match scope.verb() {
@@ -297,14 +290,15 @@ pub fn summary(scopes: &Scopes, records: &RecordsClaim) -> String {
 
 /// Returns the place of a scope in one or two words.
 fn place(scope: &Scope) -> String {
-    let raw = scope.to_raw();
-    let place = raw.split_once(':').map_or("/", |(_, place)| place);
-    match place.strip_suffix("/*") {
-        _ if place == "/" => "all files".to_owned(),
-        Some("") => "what is directly in the top folder".to_owned(),
-        Some(folder) => format!("what is directly in {}", shown(folder)),
-        None => shown(place.trim_end_matches('/')).into_owned(),
-    }
+    let place = match scope.place() {
+        ScopePlace::Everything => return "all files".to_owned(),
+        ScopePlace::DirectlyIn(folder) if folder.is_root() => {
+            "what is directly in the top folder".to_owned()
+        }
+        ScopePlace::DirectlyIn(folder) => format!("what is directly in {folder}"),
+        ScopePlace::Folder(path) | ScopePlace::Path(path) => path.to_string(),
+    };
+    shown(&place).into_owned()
 }
 
 #[cfg(test)]
@@ -316,6 +310,23 @@ mod tests {
     fn asked(scope: &str) -> Vec<String> {
         let lines = AskedScopes::parse(Some(scope)).unwrap().lines(&Scopes::none());
         lines.into_iter().filter(AccessLine::is_proposed).map(|l| l.scope.to_string()).collect()
+    }
+
+    #[test]
+    fn a_folder_that_is_named_as_the_wildcard_is_a_folder() {
+        let scope = |text: &str| Scope::parse(text).unwrap();
+        let literal = scope("write:/work/%2A");
+        assert_eq!(
+            sentence(&literal),
+            "read, change, make and remove /work/*, with everything below it if it is a folder"
+        );
+        assert_eq!(sentence(&scope("read:/work/*")), "read the files directly in /work");
+        let claim = Scopes::from_claim("read:/ deny:/%2A");
+        assert_eq!(summary(&claim, &RecordsClaim::None), "may read all files, but never touch /*");
+        let folder = SpacePath::parse("/work/*").unwrap();
+        let narrowed = narrow(&scope("write:/"), Verb::Read, &folder).unwrap();
+        assert_eq!(narrowed.to_string(), "read:/work/%2A/");
+        assert!(!narrowed.covers(Verb::Read, &SpacePath::parse("/work/a.md").unwrap()));
     }
 
     #[test]

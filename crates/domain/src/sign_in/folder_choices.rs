@@ -104,8 +104,8 @@ impl FolderChoices {
         if !matches!(scope.verb(), Verb::Write | Verb::Append) {
             return vec![scope.clone()];
         }
-        let reads = Scope::parse_raw(&scope.to_raw().replacen("write:", "read:", 1));
-        let reads = reads.ok().filter(|reads| reads.verb() == Verb::Read);
+        let changes = scope.verb() == Verb::Write;
+        let reads = changes.then(|| scope.with_verb(Verb::Read)).flatten();
         if folder.covers(scope.path()) {
             return reads.into_iter().collect();
         }
@@ -118,9 +118,7 @@ impl FolderChoices {
         let mut here = scope.path().clone();
         while here != *folder {
             let Some(next) = below(&here, folder) else { break };
-            let place = if here.is_root() { String::new() } else { here.to_string() };
-            let word = scope.verb().word();
-            left.extend(Scope::parse_raw(&format!("{word}:{place}/*")).ok());
+            left.extend(Scope::children(scope.verb(), &here));
             let beside = self.known.iter().filter(|known| {
                 known.split().is_some_and(|(parent, _)| parent == here) && **known != next
             });

@@ -2,7 +2,7 @@
 //!
 //! A line is a record's data, or an envelope `{key?, data, emitted_at?, op?, stream?}`: an object
 //! with only these members whose `data` is an object. An envelope with `"op":"delete"` needs no
-//! data. Lines are stored in batches, as in an import. If the sender disconnects, the complete
+//! data, and a token for an import may not send one. Lines are stored in batches, as in an import. If the sender disconnects, the complete
 //! batches remain and the rest is dropped. A sender can repeat everything: records that are stored
 //! already do not change.
 //!
@@ -86,6 +86,12 @@ struct RecordChange {
 enum ChangeOperation {
     Upsert,
     Delete,
+}
+
+impl RecordChange {
+    fn is_delete(&self) -> bool {
+        self.operation == ChangeOperation::Delete
+    }
 }
 
 /// Why a line is not stored.
@@ -198,6 +204,9 @@ impl Ingest<'_> {
                 self.counts.attempted += 1;
                 let outcome = match (&line.change, &mut self.plan, &target) {
                     (Err(Rejection { code, message }), ..) => rejected(code, message.as_str()),
+                    (Ok(change), ..) if change.is_delete() && !context.owner.may_delete() => {
+                        rejected("insufficient_scope", "this token imports, and deletes no record")
+                    }
                     (Ok(change), Some(plan), Some(target)) => {
                         apply(batch, target, plan, change, self.now)?
                     }
@@ -219,7 +228,7 @@ impl Ingest<'_> {
     ) -> Result<Option<TargetStream>, Problem> {
         let upserts = || {
             let changes = lines.iter().filter_map(|line| line.change.as_ref().ok());
-            changes.filter(|change| change.operation == ChangeOperation::Upsert)
+            changes.filter(|change| !change.is_delete())
         };
         let infer = |choice| {
             let mut inference = Inference::new();
@@ -277,7 +286,7 @@ impl IngestPlan {
             ),
             (Some(sent), _) => Ok(sent),
             (None, Some(own)) => own.or_else(|error| rejected(error.code(), error.to_string())),
-            (None, None) if change.operation == ChangeOperation::Delete => {
+            (None, None) if change.is_delete() => {
                 rejected("key_missing", "a record is deleted by its `key`")
             }
             (None, None) => self
@@ -321,7 +330,7 @@ fn apply(
         Err(rejection) => return Ok(Err(rejection)),
     };
     let semantics = plan.declaration.semantics();
-    if change.operation == ChangeOperation::Delete {
+    if change.is_delete() {
         if semantics == Semantics::AppendOnly {
             return Ok(rejected("invalid_op", "records of this stream are only added"));
         }
@@ -422,8 +431,9 @@ fn parse_change(mut fields: RecordFields, stream: &SourceName) -> Result<RecordC
 #[cfg(test)]
 mod tests {
     use std::io::{self, BufReader, Read};
+    use std::sync::Arc;
 
-    use stile_domain::records::authority::RecordsClaim;
+    use stile_domain::records::authority::{ImportClaim, RecordsClaim};
 
     use super::*;
     use crate::test_store::{TestStore, owner, principal};
@@ -467,6 +477,22 @@ mod tests {
             (&2.into(), &0.into())
         );
         assert_eq!(store.keys("messages"), ["a"]);
+    }
+
+    #[test]
+    fn a_token_for_an_import_deletes_nothing() {
+        let store = TestStore::new();
+        ingest(&store, MAIL, "{\"id\":\"a\"}\n{\"id\":\"b\"}").unwrap();
+        let name = |text: &str| SourceName::parse(text).unwrap();
+        let import = ImportClaim { connection: name("mail"), stream: name("messages") };
+        let importer = principal(RecordsClaim::Import(Arc::new(import)));
+        let body = "{\"op\":\"delete\",\"key\":\"a\"}\n{\"id\":\"b\",\"text\":\"new\"}";
+        let answer = store.ingest(&importer, "messages", MAIL, &mut body.as_bytes()).unwrap();
+        let counts = (&answer["records_accepted"], &answer["records_rejected"]);
+        assert_eq!(counts, (&1.into(), &1.into()));
+        assert_eq!(answer["rejections"][0]["code"], "insufficient_scope");
+        assert_eq!(store.keys("messages"), ["a", "b"]);
+        assert_eq!(store.record("messages", "b")["data"]["text"], "new");
     }
 
     #[test]

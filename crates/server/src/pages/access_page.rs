@@ -83,11 +83,7 @@ pub fn take_away(server: &AuthorizationServer, request: &WebRequest) -> Response
         }
         let (taken, left): (Vec<&Scope>, Vec<&Scope>) =
             all.iter().partition(|known| known.to_string() == scope);
-        let reads = |taken: &&Scope| {
-            let raw = taken.to_raw();
-            let (_, place) = raw.split_once(':')?;
-            Scope::parse_raw(&format!("read:{place}")).ok()
-        };
+        let reads = |taken: &&Scope| taken.with_verb(Verb::Read);
         let instead = taken.iter().filter(|_| visit.text("instead") == "read").filter_map(reads);
         let left = left.into_iter().cloned();
         leave(server, &record, &left.chain(instead).collect())

@@ -726,8 +726,15 @@ fn a_session_makes_a_token_that_imports_into_one_stream_and_does_nothing_else() 
         let reply = hosted.send(method, path, &token, (JSON, ""));
         assert!([403, 404].contains(&reply.status), "{method} {path}: {}", text_of(&reply));
     }
+    let delete = json!({ "op": "delete", "key": "1" }).to_string() + "\n";
+    let rejected = hosted.send("POST", path, &token, (NDJSON, &delete)).json();
+    assert_eq!(rejected["rejections"][0]["code"], "insufficient_scope", "{rejected}");
     let found = agent_searches(&hosted, &token);
     assert!(!found.to_string().contains("heron"), "{found}");
+    let mut agent = Http::new(hosted.server.address, &token);
+    let listed = agent.post("tools/list", json!({})).unwrap().json();
+    let shows = |name: &str| listed["result"]["tools"].to_string().contains(&format!("\"{name}\""));
+    assert!(!shows("fetch") && !shows("query_records"), "what reads is not offered: {listed}");
     let owner = hosted.stile(&["token", "--person", "ann", "--owner"]);
     let stored = hosted.get(&owner, "/v1/streams/payments/records").json();
     assert_eq!(stored["data"].as_array().unwrap().len(), 1, "{stored}");
