@@ -181,6 +181,37 @@ fn an_undo_that_finds_another_file_in_the_way_of_a_move_names_it_and_fails() {
     assert!(stage.owner(&UNDO).ends_with("Nothing is to be done.\n"));
 }
 
+/// The version of before the edit is one of the path in between, where another file is by now.
+#[test]
+fn an_edit_at_a_path_in_between_is_taken_back_where_the_file_is() {
+    for at_first_path in [None, Some("by hand\n")] {
+        let stage = Stage::new(&[]);
+        stage.put("a.md", "one\n");
+        std::fs::set_permissions(stage.rig.root.join("a.md"), Permissions::from_mode(0o600))
+            .unwrap();
+        let mut agent = stage.client("cursor");
+        let mut go = |path: &str, text: &str, to: &str| {
+            let arguments = json!({ "path": path, "hash": hash(text), "to": to });
+            agent.tool("file.move", arguments).unwrap();
+        };
+        go("/a.md", "one\n", "/b.md");
+        replace(&mut stage.client("cursor"), "/b.md", "one", "two");
+        go("/b.md", "two\n", "/c.md");
+        stage.put("b.md", "typed by hand\n");
+        if let Some(text) = at_first_path {
+            stage.put("a.md", text);
+        }
+        let plan = stage.stile(&[&UNDO[..], &["--json"]].concat());
+        let made = stage.stile(&[&UNDO[..], &["--yes"]].concat());
+        let told = String::from_utf8([made.stdout, made.stderr].concat()).unwrap();
+        assert_eq!(plan.status.code(), made.status.code(), "{told}");
+        let name = if at_first_path.is_none() { "a.md" } else { "c.md" };
+        assert_eq!(stage.text(name).as_deref(), Some("one\n"), "{told}");
+        assert_eq!(mode(&stage, name), 0o600, "{told}");
+        assert_eq!(stage.text("b.md").as_deref(), Some("typed by hand\n"));
+    }
+}
+
 #[test]
 fn changes_that_no_history_has_are_named_whoever_the_undo_is_about() {
     let stage = Stage::new(&["--history-bytes", "4000"]);
