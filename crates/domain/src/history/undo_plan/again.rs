@@ -52,6 +52,13 @@ pub fn undo_plan_again(
     plan
 }
 
+/// Returns those of `changes` that none of the undos took back which made `undone`. Both are in the
+/// order of their numbers.
+pub fn not_taken_back(changes: Vec<PastChange>, undone: &[PastChange]) -> Vec<PastChange> {
+    let done = TakenBack::by(undone).of(&changes);
+    changes.into_iter().filter(|change| !done.contains(&change.number)).collect()
+}
+
 /// Returns the paths at which changes removed folders and made others later, which somebody removed
 /// by hand since. What somebody removed is not made again.
 fn gone_by_hand(
