@@ -223,6 +223,16 @@ impl PastChange {
     pub fn concerns(&self, path: &SpacePath) -> bool {
         self.path == *path || self.to.as_ref() == Some(path)
     }
+
+    /// Whether the change gave a path this version, or a folder for `None`.
+    pub fn makes(&self, path: &SpacePath, version: Option<ContentHash>) -> bool {
+        let is_there = self.to.as_ref().unwrap_or(&self.path) == path;
+        is_there
+            && match version {
+                Some(_) => self.after == version && !self.kind.is_of_folder(),
+                None => self.kind.is_of_folder() && self.kind != PastChangeKind::FolderRemoved,
+            }
+    }
 }
 
 #[cfg(test)]

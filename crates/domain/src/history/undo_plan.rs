@@ -122,6 +122,14 @@ impl UndoStep {
         std::iter::once(self.path()).chain(other)
     }
 
+    /// Returns the path to which the step brings something, or of what it changes where it is.
+    fn path_after(&self) -> &SpacePath {
+        match self {
+            Self::MoveBack { to, .. } => to,
+            step => step.path(),
+        }
+    }
+
     /// Returns the first change that the step takes back; `None` for a folder, which no history
     /// records.
     pub fn takes_back(&self) -> Option<ChangeNumber> {
@@ -194,6 +202,10 @@ impl LeftChange {
                 "keeps the mode {mode:03o}, although the folder that was there had {was:03o}, \
                  since an undo opens no folder that is closed"
             ),
+            (_, LeftReason::BackThroughOther { change }) => format!(
+                "is as it was only through change {change}, which this does not take back; once \
+                 that is taken back, take this back again"
+            ),
             (Some(_), LeftReason::PathTaken) if self.to.as_ref() == Some(&self.path) => {
                 format!("cannot come back, since {}", self.why.text())
             }
@@ -228,6 +240,12 @@ pub enum LeftReason {
         mode: u32,
         /// The mode of the folder before.
         was: u32,
+    },
+    /// The file or folder is as it was, but only through this later change, which is not taken
+    /// back: the undo of that one takes it away again.
+    BackThroughOther {
+        /// The later change.
+        change: ChangeNumber,
     },
     /// Another file has the path to which a file would go back.
     PathTaken,
@@ -264,6 +282,7 @@ impl LeftReason {
                 "is a folder with another mode than it had, which somebody gave it since"
             }
             Self::FolderStaysClosed { .. } => "is a folder that stays closed",
+            Self::BackThroughOther { .. } => "is as it was only through a later change",
             Self::PathTaken => "there is another file",
             Self::Holds { .. } => "holds something",
             Self::LacksParts => "does not hold all any more that it held",
@@ -311,6 +330,7 @@ impl LeftReason {
             | Self::MovedSince
             | Self::FolderModeChanged
             | Self::FolderStaysClosed { .. }
+            | Self::BackThroughOther { .. }
             | Self::PathTaken
             | Self::Holds { .. }
             | Self::LacksParts => true,
@@ -386,6 +406,18 @@ pub trait UndoFacts {
         None
     }
 
+    /// Returns the last change after `after` by which a path got this version, or a folder for
+    /// `None`, and that stands: it is not to be taken back, no undo took it back, and it is not one
+    /// of the owner's.
+    fn made_by_other(
+        &mut self,
+        _path: &SpacePath,
+        _after: ChangeNumber,
+        _version: Option<ContentHash>,
+    ) -> Option<ChangeNumber> {
+        None
+    }
+
     /// Returns the mode of a folder and the names of everything in it as they are now; `None` if no
     /// folder is at the path.
     fn folder(&mut self, _path: &SpacePath) -> Option<FolderNow> {
@@ -442,6 +474,8 @@ struct Planner<'a> {
     /// not remove, and those that the changes so far made.
     folders: BTreeSet<SpacePath>,
     known: folders::KnownFolders,
+    /// The folders that are there as before changes that removed or moved them.
+    folders_as_before: Vec<(SpacePath, ChangeNumber)>,
     /// The files that cannot come back to a path, by that path.
     detours: BTreeMap<SpacePath, Detour>,
     /// The first change that concerns each path.
@@ -465,6 +499,7 @@ fn planned<'a>(changes: &[PastChange], facts: &'a mut dyn UndoFacts) -> Planner<
         named: BTreeSet::new(),
         folders: BTreeSet::new(),
         known: folders::KnownFolders::default(),
+        folders_as_before: Vec::new(),
         detours: BTreeMap::new(),
         first_changes: detours::first_changes(changes),
         moves_of_created: detours::moves_of_created(changes),
@@ -483,6 +518,7 @@ fn planned<'a>(changes: &[PastChange], facts: &'a mut dyn UndoFacts) -> Planner<
         planner.settle(&path);
     }
     planner.remove_empty_folders();
+    planner.leave_folders_of_others();
     planner
 }
 
@@ -541,19 +577,33 @@ impl Planner<'_> {
             return;
         }
         let file = self.file(&change.path, change.number);
-        if !file.take_back(change) && file.wanted != change.before {
-            let is_gone = file.wanted.is_none();
-            let missing = if is_gone { LeftReason::GoneSince } else { LeftReason::ChangedSince };
-            let why = match file.at_first {
-                PathNow::Blocked(obstacle) if is_gone => LeftReason::Blocked(obstacle),
-                _ => missing,
-            };
-            let left = self.leave_at((&change.path, None), change.number, why);
-            if let (PastChangeKind::Removed, Some(version)) = (change.kind, change.before) {
-                self.add_detour(&change.path, Whereabouts::InHistory(version), left);
-            }
+        if file.take_back(change) {
+            return;
         }
-        // Otherwise the change was taken back before, or never made after it was recorded.
+        if file.wanted == change.before {
+            return self.go_on_as_before(&change.path, change);
+        }
+        let is_gone = file.wanted.is_none();
+        let missing = if is_gone { LeftReason::GoneSince } else { LeftReason::ChangedSince };
+        let why = match file.at_first {
+            PathNow::Blocked(obstacle) if is_gone => LeftReason::Blocked(obstacle),
+            _ => missing,
+        };
+        let left = self.leave_at((&change.path, None), change.number, why);
+        if let (PastChangeKind::Removed, Some(version)) = (change.kind, change.before) {
+            self.add_detour(&change.path, Whereabouts::InHistory(version), left);
+        }
+    }
+
+    /// Goes on where the file at a path is what it was before a change. The change was taken back
+    /// already, or never made after it was recorded. Or a change that is not taken back made the
+    /// file so, and the undo of that one will take it away: then this is named.
+    fn go_on_as_before(&mut self, path: &SpacePath, change: &PastChange) {
+        let Some(version) = change.before else { return };
+        if let Some(other) = self.facts.made_by_other(path, change.number, Some(version)) {
+            let why = LeftReason::BackThroughOther { change: other };
+            self.leave(change.number, path, why);
+        }
     }
 
     fn move_back(&mut self, change: &PastChange, to: &SpacePath) {
@@ -609,8 +659,9 @@ impl Planner<'_> {
                     }
                 }
             }
-            // The move was taken back before, or never made after it was recorded.
-            (_, Some(version)) if Some(version) == change.before && there != change.after => {}
+            (_, Some(version)) if Some(version) == change.before && there != change.after => {
+                self.go_on_as_before(&change.path, change);
+            }
             (None, _) => match self.file(to, change.number).at_first {
                 PathNow::Blocked(Obstacle::Unreadable) => {
                     let why = LeftReason::Blocked(Obstacle::Unreadable);
@@ -725,12 +776,12 @@ impl Planner<'_> {
         }
         let has_folder = self.known.has(path);
         match at_first {
-            PathNow::Blocked(Obstacle::FileAbove) if was_above => {}
-            PathNow::Blocked(Obstacle::NotAFile) if has_folder == Some(false) => {}
+            // A step may have made the folder where a file was above at first.
             _ if has_folder == Some(true) && !self.folders.contains(path) => {
                 return Some(Obstacle::NotAFile);
             }
-            PathNow::Blocked(Obstacle::NotAFile) if has_folder == Some(true) => {}
+            PathNow::Blocked(Obstacle::FileAbove) if was_above => {}
+            PathNow::Blocked(Obstacle::NotAFile) if has_folder.is_some() => {}
             PathNow::Blocked(obstacle) => return Some(obstacle),
             PathNow::File(_) | PathNow::Nothing => {}
         }

@@ -14,7 +14,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::history::folder_modes::{FolderModes, folder_modes, folders_before};
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::past_folder::{FolderNow, FolderRest, PastFolder};
-use stile_domain::history::undo_plan::again::undo_plan_again;
+use stile_domain::history::undo_plan::again::{not_taken_back, undo_plan_again};
 use stile_domain::history::undo_plan::places::Places;
 use stile_domain::history::undo_plan::{
     LeftChange, LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep, folders_above,
@@ -296,6 +296,25 @@ fn places(owner: &OwnerFiles, changes: &[PastChange]) -> Result<Places, HistoryE
     Ok(Places::after(&later, changes))
 }
 
+/// Returns the changes of a path after the first of `changes` that stand: they are not to be taken
+/// back, no undo took them back, and they are not the owner's.
+fn standing(
+    owner: &OwnerFiles,
+    path: &SpacePath,
+    (changes, undone): (&[PastChange], &[PastChange]),
+) -> Result<Vec<PastChange>, HistoryError> {
+    let above = changes.first().map(|change| change.number);
+    let query = ChangeQuery { path: Some(path.clone()), above, ..ChangeQuery::default() };
+    let mut later = owner.history.changes(&query)?;
+    later.retain(|change| {
+        let is_asked = changes.binary_search_by_key(&change.number, |asked| asked.number).is_ok();
+        let is_of_owner = [UNDO, RESTORE].contains(&change.author.tool.as_str());
+        change.concerns(path) && !is_asked && !is_of_owner
+    });
+    later.reverse();
+    Ok(not_taken_back(later, undone))
+}
+
 /// Which version of a file a step gives: the one before a change, over the version `from`.
 type Restored = (SpacePath, ChangeNumber, Option<ContentHash>);
 
@@ -325,6 +344,10 @@ struct Found {
     past_folders: BTreeMap<ChangeNumber, PastFolder>,
     /// Where files and folders are that calls moved.
     places: Places,
+    /// The changes of paths that stand, after the first change that is to be taken back.
+    standing: BTreeMap<SpacePath, Vec<PastChange>>,
+    /// The paths of which they are not known.
+    unknown_standing: BTreeSet<SpacePath>,
     /// How versions are got that no file has now, and maybe no history: from what a step replaces.
     made: BTreeMap<ContentHash, MadeVersion>,
 }
@@ -367,6 +390,21 @@ impl UndoFacts for Found {
         self.places.moved_from(path, made)
     }
 
+    fn made_by_other(
+        &mut self,
+        path: &SpacePath,
+        after: ChangeNumber,
+        version: Option<ContentHash>,
+    ) -> Option<ChangeNumber> {
+        let Some(standing) = self.standing.get(path) else {
+            self.unknown_standing.insert(path.clone());
+            return None;
+        };
+        let last = standing.iter().rev().take_while(|change| change.number > after);
+        let made = last.filter(|change| change.makes(path, version)).map(|change| change.number);
+        { made }.next()
+    }
+
     fn folder(&mut self, path: &SpacePath) -> Option<FolderNow> {
         let known = self.folders.get(path);
         if known.is_none() {
@@ -396,8 +434,10 @@ async fn plan_of(
         let unknown = std::mem::take(&mut found.unknown);
         let unknown_paths = std::mem::take(&mut found.unknown_paths);
         let unknown_others = std::mem::take(&mut found.unknown_others);
+        let unknown_standing = std::mem::take(&mut found.unknown_standing);
         let all_paths_are_known = unknown_paths.is_empty() && unknown_folders.is_empty();
-        if unknown.is_empty() && all_paths_are_known && unknown_others.is_empty() {
+        let all_versions_are_known = unknown.is_empty() && unknown_others.is_empty();
+        if all_paths_are_known && all_versions_are_known && unknown_standing.is_empty() {
             return Ok((plan, found));
         }
         for path in unknown_folders {
@@ -407,6 +447,10 @@ async fn plan_of(
         for path in unknown_paths {
             let now = owner.tools.path_now(&owner.caller, &path).await?;
             found.now.insert(path, now);
+        }
+        for path in unknown_standing.into_iter().filter(|_| all_paths_are_known) {
+            let standing = standing(owner, &path, (changes, undone))?;
+            found.standing.insert(path, standing);
         }
         for compared in unknown_others.into_iter().filter(|_| all_paths_are_known) {
             let is_other = is_other_file(owner, &found, &compared).await;

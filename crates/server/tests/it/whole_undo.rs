@@ -1,8 +1,10 @@
 //! The exit code of an undo: 0 only if everything was taken back. What is left is named each time,
 //! in the plan, in its JSON and after the undo.
 
+use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -179,6 +181,37 @@ fn an_undo_that_finds_another_file_in_the_way_of_a_move_names_it_and_fails() {
     stage.owner(&[&UNDO[..], &["--yes"]].concat());
     assert_eq!(stage.text("a.md").as_deref(), Some("one\n"));
     assert!(stage.owner(&UNDO).ends_with("Nothing is to be done.\n"));
+}
+
+/// The version of before the edit is one of the path in between, where another file is by now.
+#[test]
+fn an_edit_at_a_path_in_between_is_taken_back_where_the_file_is() {
+    for at_first_path in [None, Some("by hand\n")] {
+        let stage = Stage::new(&[]);
+        stage.put("a.md", "one\n");
+        std::fs::set_permissions(stage.rig.root.join("a.md"), Permissions::from_mode(0o600))
+            .unwrap();
+        let mut agent = stage.client("cursor");
+        let mut go = |path: &str, text: &str, to: &str| {
+            let arguments = json!({ "path": path, "hash": hash(text), "to": to });
+            agent.tool("file.move", arguments).unwrap();
+        };
+        go("/a.md", "one\n", "/b.md");
+        replace(&mut stage.client("cursor"), "/b.md", "one", "two");
+        go("/b.md", "two\n", "/c.md");
+        stage.put("b.md", "typed by hand\n");
+        if let Some(text) = at_first_path {
+            stage.put("a.md", text);
+        }
+        let plan = stage.stile(&[&UNDO[..], &["--json"]].concat());
+        let made = stage.stile(&[&UNDO[..], &["--yes"]].concat());
+        let told = String::from_utf8([made.stdout, made.stderr].concat()).unwrap();
+        assert_eq!(plan.status.code(), made.status.code(), "{told}");
+        let name = if at_first_path.is_none() { "a.md" } else { "c.md" };
+        assert_eq!(stage.text(name).as_deref(), Some("one\n"), "{told}");
+        assert_eq!(mode(&stage, name), 0o600, "{told}");
+        assert_eq!(stage.text("b.md").as_deref(), Some("typed by hand\n"));
+    }
 }
 
 #[test]
@@ -437,6 +470,106 @@ fn undos_of_two_clients_that_made_and_removed_a_file_by_turns_come_to_an_end() {
         for client in order {
             let plan = stage.owner(&["undo", "--client", client]);
             assert_eq!(plan, "Nothing is to be done.\n", "{client}");
+        }
+    }
+}
+
+/// Everything of a space: the text of files and the mode of all.
+fn all(stage: &Stage) -> BTreeMap<PathBuf, (u32, Option<String>)> {
+    let (mut found, mut folders) = (BTreeMap::new(), vec![stage.rig.root.clone()]);
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let mode = path.metadata().unwrap().permissions().mode() & 0o777;
+            let text = std::fs::read_to_string(&path).ok();
+            if text.is_none() {
+                folders.push(path.clone());
+            }
+            found.insert(path, (mode, text));
+        }
+    }
+    found.retain(|path, _| !path.to_string_lossy().contains(".stile-"));
+    found
+}
+
+/// Two undos that both end with exit code 0 must not lose what one of two clients took away and the
+/// other one put back: the undo of the second takes it away again.
+#[test]
+fn what_another_client_put_back_is_named_and_comes_back_with_the_next_undo() {
+    fn go(client: &mut Http, path: &str, text: &str, to: &str) {
+        let arguments = json!({ "path": path, "hash": hash(text), "to": to });
+        client.tool("file.move", arguments).unwrap();
+    }
+    fn remove(client: &mut Http, path: &str, text: &str) {
+        client.tool("file.remove", json!({ "path": path, "hash": hash(text) })).unwrap();
+    }
+    fn create(client: &mut Http, path: &str, text: &str) {
+        client.tool("file.create", json!({ "path": path, "content": text })).unwrap();
+    }
+    type Game = fn(&mut Http, &mut Http);
+    let games: [(&str, Game); 9] = [
+        ("removed", |one, other| {
+            remove(one, "/f.md", "mine\n");
+            create(other, "/f.md", "mine\n");
+        }),
+        ("removed twice", |one, other| {
+            remove(one, "/f.md", "mine\n");
+            create(other, "/f.md", "mine\n");
+            remove(one, "/f.md", "mine\n");
+        }),
+        ("removed, and changed again", |one, other| {
+            remove(one, "/f.md", "mine\n");
+            create(other, "/f.md", "mine\n");
+            replace(one, "/f.md", "mine", "new");
+        }),
+        ("edited", |one, other| {
+            replace(one, "/f.md", "mine", "new");
+            replace(other, "/f.md", "new", "mine");
+        }),
+        ("moved", |one, other| {
+            go(one, "/f.md", "mine\n", "/g.md");
+            go(other, "/g.md", "mine\n", "/f.md");
+        }),
+        ("removed, and another file is moved there", |one, other| {
+            create(other, "/h.md", "mine\n");
+            remove(one, "/f.md", "mine\n");
+            go(other, "/h.md", "mine\n", "/f.md");
+        }),
+        ("a folder is moved", |one, other| {
+            take_away(one, "/d", Some("/e"));
+            take_away(other, "/e", Some("/d"));
+        }),
+        ("an empty folder is removed", |one, other| {
+            take_away(one, "/b", None);
+            other.tool("folder.create", json!({ "path": "/b" })).unwrap();
+        }),
+        ("an empty folder is moved", |one, other| {
+            take_away(one, "/b", Some("/c"));
+            take_away(other, "/c", Some("/b"));
+        }),
+    ];
+    for ((game, play), order) in
+        games.iter().flat_map(|game| [["one", "other"], ["other", "one"]].map(|it| (game, it)))
+    {
+        let stage = Stage::new(&[]);
+        stage.put("f.md", "mine\n");
+        let private = Permissions::from_mode(0o600);
+        std::fs::set_permissions(stage.rig.root.join("f.md"), private).unwrap();
+        folder(&stage, "d", 0o750);
+        std::fs::create_dir(stage.rig.root.join("b")).unwrap();
+        let first = all(&stage);
+        play(&mut stage.client("one"), &mut stage.client("other"));
+        let undo = |client| stage.stile(&["undo", "--client", client, "--yes"]);
+        let told: Vec<_> = order.into_iter().map(undo).collect();
+        let is_back = all(&stage) == first;
+        let is_named = told.iter().any(|told| told.status.code() == Some(1));
+        assert!(is_back || is_named, "{game} {order:?}: {told:?}");
+        let again: Vec<_> = order.into_iter().map(undo).collect();
+        assert_eq!(all(&stage), first, "{game} {order:?}: {told:?} {again:?}");
+        for client in order {
+            let plan = stage.stile(&["undo", "--client", client]);
+            let told = String::from_utf8_lossy(&plan.stdout);
+            assert_eq!(told, "Nothing is to be done.\n", "{game} {order:?} {client}");
+            assert!(plan.status.success(), "{game} {order:?} {client}: {plan:?}");
         }
     }
 }

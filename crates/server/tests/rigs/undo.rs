@@ -59,7 +59,23 @@ struct Stage {
     is_alone: bool,
     /// Where agents moved files, the latest last.
     moves: Vec<(String, String)>,
+    /// What the last change of an agent did, if it can be turned back.
+    last: Option<Turn>,
     serial: usize,
+}
+
+/// What a change did that another agent may turn back, so that everything is as before, by the same
+/// bytes and modes.
+#[derive(Clone)]
+enum Turn {
+    /// A file with this text was removed.
+    Removed(String, String),
+    /// In a file of this text, the first text took the place of the second one.
+    Edited(String, String, [String; 2]),
+    /// A file or a folder was moved.
+    Moved(&'static str, String, String),
+    /// A folder was removed.
+    FolderRemoved(String),
 }
 
 /// A call of an agent, and where it moves files.
@@ -72,6 +88,23 @@ struct Deed {
 impl Deed {
     fn new(tool: &'static str, arguments: Value) -> Self {
         Self { tool, arguments, moves: Vec::new() }
+    }
+
+    /// Returns what turns the deed back. `files` are those of before.
+    fn turn(&self, files: &Files) -> Option<Turn> {
+        let text = |key: &str| self.arguments[key].as_str().map(str::to_owned);
+        let path = text("path")?;
+        let was = || files.get(&path).cloned();
+        match self.tool {
+            "file.remove" => Some(Turn::Removed(path.clone(), was()?)),
+            "text.replace" => {
+                let (was, old, new) = (was()?, text("old")?, text("new")?);
+                Some(Turn::Edited(path.clone(), was.replacen(&old, &new, 1), [new, old]))
+            }
+            "file.move" | "folder.move" => Some(Turn::Moved(self.tool, path, text("to")?)),
+            "folder.remove" => Some(Turn::FolderRemoved(path)),
+            _ => None,
+        }
     }
 }
 
@@ -163,9 +196,55 @@ impl Stage {
     /// Calls one tool of an agent. Refusals are part of the game.
     fn agent(&mut self, client: &mut Http) {
         let deed = self.deed(client);
+        self.act(client, deed);
+    }
+
+    /// Lets an agent turn back what was done last.
+    fn turn_back(&mut self, client: &mut Http) {
+        let Some(turn) = self.last.take() else { return };
+        let files = self.files();
+        let deed = match turn {
+            Turn::Removed(path, text) => {
+                self.twins.insert(path.clone());
+                // A file with that text has the mode, too, if it is a copy.
+                let twin = files.iter().find(|(_, other)| **other == text).map(|(twin, _)| twin);
+                match twin.cloned() {
+                    Some(twin) => {
+                        let arguments = json!({ "path": twin, "hash": hash(&text), "to": path });
+                        match self.chance.happens(50) {
+                            true => Deed::new("file.copy", arguments),
+                            false => Deed {
+                                moves: vec![(twin, path)],
+                                ..Deed::new("file.move", arguments)
+                            },
+                        }
+                    }
+                    None => Deed::new("file.create", json!({ "path": path, "content": text })),
+                }
+            }
+            Turn::Edited(path, text, [old, new]) => {
+                let arguments = json!({
+                    "path": path, "hash": hash(&text), "lines": [1, 0], "old": old, "new": new,
+                });
+                Deed::new("text.replace", arguments)
+            }
+            Turn::Moved("file.move", from, to) => {
+                let hash = hash(files.get(&to).map_or("", String::as_str));
+                let arguments = json!({ "path": to, "hash": hash, "to": from });
+                Deed { moves: vec![(to, from)], ..Deed::new("file.move", arguments) }
+            }
+            Turn::Moved(_, from, to) => self.move_of_folder(client, &files, [&to, &from]),
+            Turn::FolderRemoved(path) => Deed::new("folder.create", json!({ "path": path })),
+        };
+        self.act(client, deed);
+    }
+
+    fn act(&mut self, client: &mut Http, deed: Deed) {
+        let turn = deed.turn(&self.files());
         let answer = client.tool(deed.tool, deed.arguments);
         if answer.is_ok_and(|answer| answer.get("error").is_none()) {
             self.moves.extend(deed.moves);
+            self.last = turn;
         }
     }
 
@@ -236,7 +315,11 @@ impl Stage {
             0 => self.one_of(&NAMES),
             _ => self.one_of(&FOLDERS),
         };
-        let hash = tree_hash(client, &from);
+        self.move_of_folder(client, files, [&from, to])
+    }
+
+    fn move_of_folder(&self, client: &mut Http, files: &Files, [from, to]: [&str; 2]) -> Deed {
+        let hash = tree_hash(client, from);
         let below = |path: &String| {
             path.strip_prefix(&format!("{from}/"))
                 .map(|rest| (path.clone(), format!("{to}/{rest}")))
@@ -382,8 +465,12 @@ impl Stage {
         let plan = values.take(1).find_map(Result::ok).unwrap_or_default();
         let promised = self.promised(&plan);
         let undone = self.stile(&[undo, &["--yes"]].concat());
-        let told =
-            format!("seed {seed}: {undo:?}:\n{plan}\n{}\n---\n{}", planned.told, undone.told);
+        let told = format!(
+            "seed {seed}: {undo:?}:\n{plan}\n{}\n---\n{}\n{}",
+            planned.told,
+            undone.told,
+            self.stile(&["history"]).told,
+        );
         assert_eq!(planned.is_whole, undone.is_whole, "the exit code, {told}");
         if let Some((done, all)) = steps_done(&undone.told) {
             assert_eq!(done, all, "a step failed, {told}");
@@ -512,6 +599,21 @@ impl Stage {
         }
     }
 
+    /// Takes back what both agents did, until nothing is to be done. Then everything is back, or
+    /// the last undos name it.
+    fn undo_by_turns(&self, seed: u64) {
+        let mut told = String::new();
+        for _ in 0..DEEDS {
+            let last = ["agent", "other"].map(|agent| self.undo(seed, agent));
+            self.check(seed, &last);
+            if last.iter().all(|undone| steps_done(&undone.told).is_none()) {
+                return;
+            }
+            told.extend(last.map(|undone| undone.told));
+        }
+        panic!("seed {seed}: the undos of two agents come to no end:\n{told}");
+    }
+
     /// Checks that everything is as it was at first: nobody but one agent did anything.
     fn check_whole(&self, seed: u64, what: &str, expected: &Tree, undone: &Undone) {
         let now = self.tree();
@@ -596,6 +698,7 @@ fn stage(folder: &Path, seed: u64) -> Stage {
         twins: BTreeSet::new(),
         is_alone: false,
         moves: Vec::new(),
+        last: None,
         serial: 0,
     };
     for name in FILES {
@@ -658,13 +761,17 @@ fn play(seed: u64, limit: &str) {
             (server, clients) = start(&stage.rig);
         } else {
             let who = usize::from(has_other && stage.chance.happens(40));
-            stage.agent(&mut clients[who]);
+            match has_other && stage.chance.happens(25) {
+                true => stage.turn_back(&mut clients[who]),
+                false => stage.agent(&mut clients[who]),
+            }
         }
     }
     let before = stage.tree();
     let undone = stage.undo(seed, "agent");
     if has_other {
         stage.check(seed, &[undone, stage.undo(seed, "other")]);
+        stage.undo_by_turns(seed);
     } else {
         let is_whole = undone.is_whole;
         stage.check(seed, std::slice::from_ref(&undone));

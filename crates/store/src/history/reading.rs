@@ -212,6 +212,24 @@ impl History {
         }
     }
 
+    /// Returns the path that a file had at a change, which is at `path` by now. An undo takes a
+    /// change back where the file is, and something else may have the path of the change.
+    pub(crate) fn path_at_change(
+        &self,
+        path: &SpacePath,
+        ChangeNumber(number): ChangeNumber,
+    ) -> rusqlite::Result<SpacePath> {
+        let then: Option<String> = self
+            .relaxed()
+            .prepare_cached(
+                "SELECT path FROM changes WHERE number = ?1 AND space = ?2 \
+                 AND path <> ?3 AND destination IS NOT ?3",
+            )?
+            .query_row(params![number, self.space, path.as_str()], |row| row.get(0))
+            .optional()?;
+        Ok(then.and_then(|then| SpacePath::parse(&then).ok()).unwrap_or_else(|| path.clone()))
+    }
+
     /// Finds what the file that had a version had beside its content. Follows the file through its
     /// moves until it was removed. A later file at the same path is another one.
     pub(crate) fn metadata_of(

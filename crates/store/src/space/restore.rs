@@ -73,7 +73,11 @@ impl Space {
         version: OldVersion,
     ) -> Result<Vec<u8>, Refusal> {
         let (to, caller) = (Disclosure::of(&permit), self.only_caller());
-        self.answer(to, move |inner| inner.version(permit.path(), &version, caller.as_ref())).await
+        self.answer(to, move |inner| {
+            let path = permit.path();
+            inner.version([path, path], &version, caller.as_ref())
+        })
+        .await
     }
 
     /// Whether the file `now` is another file than the one that had a version of the file `of`: it
@@ -88,7 +92,8 @@ impl Space {
         (version, hash): (OldVersion, ContentHash),
     ) -> Result<bool, Refusal> {
         self.answer(Disclosure::of(&now), move |inner| {
-            let Some(was) = inner.metadata_of(of.path(), &version, hash)? else {
+            let then = inner.path_then(of.path(), &version)?;
+            let Some(was) = inner.metadata_of([of.path(), &then], &version, hash)? else {
                 return Ok(false);
             };
             let now = regular(inner.root.open_file(now.path()), now.path())?;
@@ -158,9 +163,17 @@ impl Inner {
         self.history.as_deref().ok_or_else(none)
     }
 
+    /// Returns the path that a file had at the change before which it had a version.
+    fn path_then(&self, path: &SpacePath, version: &OldVersion) -> Result<SpacePath, Refusal> {
+        let OldVersion::Before(number) = version else { return Ok(path.clone()) };
+        let then = self.known_history(path)?.path_at_change(path, *number);
+        then.map_err(|error| no_version(path, error.into()))
+    }
+
+    /// Returns a version that a file had at the path `then`. The file is at `path` now.
     fn version(
         &self,
-        path: &SpacePath,
+        [path, then]: [&SpacePath; 2],
         version: &OldVersion,
         caller: Option<&Author>,
     ) -> Result<Vec<u8>, Refusal> {
@@ -170,7 +183,7 @@ impl Inner {
             .ok()
             .and_then(|now| read_whole(&now.file, now.status.stamp.size, limit).ok().flatten());
         history
-            .find_version(path, version, caller)
+            .find_version(then, version, caller)
             .and_then(|hash| history.bytes_of(path, hash, current.as_deref(), limit))
             .map_err(|error| no_version(path, error))
     }
@@ -184,9 +197,13 @@ impl Change<'_> {
         (version, caller): (&OldVersion, Option<&Author>),
         made: &mut Vec<SpacePath>,
     ) -> Result<RestoredFile, Stop> {
-        let bytes = self.version(path, version, caller)?;
+        // Only an undo takes changes back where the file is by now.
+        let is_taken_back =
+            matches!(version, OldVersion::Before(it) if self.call.takes_back() == Some(*it));
+        let then = if is_taken_back { self.path_then(path, version)? } else { path.clone() };
+        let bytes = self.version([path, &then], version, caller)?;
         let hash = ContentHash::digest(&bytes);
-        let metadata = self.metadata_of(path, version, hash)?;
+        let metadata = self.metadata_of([path, &then], version, hash)?;
         let like = metadata.as_ref().map(Like::Removed);
         Ok(match base {
             Some(base) => {
@@ -204,15 +221,15 @@ impl Change<'_> {
 }
 
 impl Inner {
-    /// Returns what the file that had a version has or had beside its content; `None` if that is
-    /// the file at its path, which keeps what it has, or if nothing is known of it.
+    /// Returns what the file that had a version at the path `then` has or had beside its content;
+    /// `None` if that is the file at `path`, which keeps what it has, or if nothing is known of it.
     fn metadata_of(
         &self,
-        path: &SpacePath,
+        [path, then]: [&SpacePath; 2],
         version: &OldVersion,
         hash: ContentHash,
     ) -> Result<Option<FileMetadata>, Refusal> {
-        let found = self.known_history(path)?.metadata_of(path, version, hash);
+        let found = self.known_history(path)?.metadata_of(then, version, hash);
         Ok(match found.map_err(|error| no_version(path, error.into()))? {
             MetadataOf::Removed(metadata) => Some(metadata),
             MetadataOf::File(now) if now != *path => regular(self.root.open_file(&now), &now)

@@ -52,6 +52,13 @@ pub fn undo_plan_again(
     plan
 }
 
+/// Returns those of `changes` that none of the undos took back which made `undone`. Both are in the
+/// order of their numbers.
+pub fn not_taken_back(changes: Vec<PastChange>, undone: &[PastChange]) -> Vec<PastChange> {
+    let done = TakenBack::by(undone).of(&changes);
+    changes.into_iter().filter(|change| !done.contains(&change.number)).collect()
+}
+
 /// Returns the paths at which changes removed folders and made others later, which somebody removed
 /// by hand since. What somebody removed is not made again.
 fn gone_by_hand(
@@ -160,10 +167,14 @@ impl<'u> TakenBack<'u> {
     /// what became of the file there, too: it may have gone back from elsewhere.
     fn of(&self, changes: &[PastChange]) -> BTreeSet<ChangeNumber> {
         let (mut done, mut came) = (BTreeSet::new(), BTreeMap::new());
+        let moves = self.moves_of(changes);
         for change in changes.iter().filter(|change| !change.kind.is_of_folder()) {
             let has_come = change.kind != PastChangeKind::Created
                 && came.get(&change.path).copied().unwrap_or(false);
-            let is_done = self.has(change) || has_come;
+            let is_moved = change.kind.is_move();
+            let is_taken_back =
+                if is_moved { moves.contains(&change.number) } else { self.has(change) };
+            let is_done = is_taken_back || has_come;
             if is_done {
                 done.insert(change.number);
             }
@@ -181,19 +192,56 @@ impl<'u> TakenBack<'u> {
         done
     }
 
+    /// Returns those of the moves of files that undos took back. An undo at the path to which a
+    /// file was moved is one of that file only if a later change did not move it on, or an undo
+    /// took that one back, too. An undo that removed a file there since another change had made
+    /// one did not bring this one back to where it was.
+    fn moves_of(&self, changes: &[PastChange]) -> BTreeSet<ChangeNumber> {
+        let (mut done, mut went_on) = (BTreeSet::new(), BTreeMap::new());
+        let asked: BTreeSet<_> = changes.iter().map(|change| change.number).collect();
+        let is_own = |undo: &PastChange| {
+            undo.after.is_some() || undo.takes_back.is_some_and(|first| asked.contains(&first))
+        };
+        for change in changes.iter().rev().filter(|change| !change.kind.is_of_folder()) {
+            let Some(to) = &change.to else {
+                if change.kind == PastChangeKind::Removed {
+                    went_on.remove(&change.path);
+                }
+                continue;
+            };
+            let is_there = went_on.remove(to).unwrap_or(true);
+            let is_done = self.has_move_from_place(change, &|undo| is_there && is_own(undo));
+            if is_done {
+                done.insert(change.number);
+            }
+            went_on.insert(&change.path, is_done);
+        }
+        done
+    }
+
+    /// Whether undos took a move of a file or a folder back. `is_of_file` says whether one at the
+    /// path of the move was one of that file.
+    fn has_move_from_place(
+        &self,
+        change: &PastChange,
+        is_of_file: &dyn Fn(&PastChange) -> bool,
+    ) -> bool {
+        let to = change.to.as_ref().unwrap_or(&change.path);
+        let is_of_folder = change.kind.is_of_folder();
+        let in_place = if is_of_folder { &self.folders } else { &self.in_place };
+        let undo_at = |path| undo_in_place(in_place.get(path), change.number);
+        // Or it came back to the path before, without the one in between.
+        let has_come_back =
+            || undo_at(&change.path).is_some_and(|undo| is_of_folder || undo.after.is_some());
+        self.has_move(change.number) || undo_at(to).is_some_and(is_of_file) || has_come_back()
+    }
+
     fn has(&self, change: &PastChange) -> bool {
         match change.kind {
             kind if is_of_folder_alone(kind) => {
                 has_in_place(self.folders.get(&change.path), change.number)
             }
-            kind if kind.is_move() => {
-                let to = change.to.as_ref().unwrap_or(&change.path);
-                let in_place = if kind.is_of_folder() { &self.folders } else { &self.in_place };
-                // Or the file came back to the path before, without the one in between.
-                let came_back = || has_in_place(in_place.get(&change.path), change.number);
-                let number = change.number;
-                self.has_move(number) || has_in_place(in_place.get(to), number) || came_back()
-            }
+            kind if kind.is_move() => self.has_move_from_place(change, &|_| true),
             _ => has_in_place(self.in_place.get(&change.path), change.number),
         }
     }
@@ -203,9 +251,16 @@ impl<'u> TakenBack<'u> {
     }
 }
 
-/// Whether undos at one path took a change of it back. After an undo a file or a folder is what it
-/// was before the first change that the undo took back.
 fn has_in_place(undos: Option<&Vec<&PastChange>>, number: ChangeNumber) -> bool {
+    undo_in_place(undos, number).is_some()
+}
+
+/// Returns which of the undos at one path took a change of it back. After an undo a file or a folder
+/// is what it was before the first change that the undo took back.
+fn undo_in_place<'u>(
+    undos: Option<&Vec<&'u PastChange>>,
+    number: ChangeNumber,
+) -> Option<&'u PastChange> {
     let mut until = None;
     for undo in undos.into_iter().flatten().rev() {
         if undo.number <= number {
@@ -215,11 +270,11 @@ fn has_in_place(undos: Option<&Vec<&PastChange>>, number: ChangeNumber) -> bool 
             continue;
         }
         match undo.takes_back {
-            Some(first) if first <= number => return true,
+            Some(first) if first <= number => return Some(*undo),
             first => until = first,
         }
     }
-    false
+    None
 }
 
 /// Whether a change made or removed a folder at one path.
@@ -467,11 +522,7 @@ fn choose_by_plan(
 
 /// Whether everything is as the steps of a plan would leave it.
 fn comes_to_nothing(planner: &Planner<'_>) -> bool {
-    let is_now = |file: &Planned| match file.at_first {
-        PathNow::File(version) => file.made == Some(version),
-        PathNow::Nothing | PathNow::Blocked(_) => file.made.is_none(),
-    };
-    planner.known.ends().is_empty() && planner.files.values().all(is_now)
+    planner.known.ends().is_empty() && ends(planner).is_empty()
 }
 
 /// Whether a file is another one than before the first of its changes, which no undo took back.
@@ -492,10 +543,15 @@ fn foreign(plan: &UndoPlan) -> usize {
     plan.left.iter().filter(|left| is_foreign(left.why)).count()
 }
 
-/// Returns the versions of the files after all steps.
-fn ends(planner: &Planner<'_>) -> BTreeMap<SpacePath, ContentHash> {
-    let files = planner.files.iter();
-    files.filter_map(|(path, file)| Some((path.clone(), file.made?))).collect()
+/// Returns the files that the steps change, with the versions that they have after all steps. A
+/// file of which only the other plan knows stays as it is.
+fn ends(planner: &Planner<'_>) -> BTreeMap<SpacePath, Option<ContentHash>> {
+    let is_changed = |file: &Planned| match file.at_first {
+        PathNow::File(version) => file.made != Some(version),
+        PathNow::Nothing | PathNow::Blocked(_) => file.made.is_some(),
+    };
+    let changed = planner.files.iter().filter(|(_, file)| is_changed(file));
+    changed.map(|(path, file)| (path.clone(), file.made)).collect()
 }
 
 /// Returns the groups of changes. Changes of undos that have nothing to do with `changes` are left

@@ -110,9 +110,13 @@ impl Planner<'_> {
             Whereabouts::At(place) => {
                 let place = place.clone();
                 let file = self.file(&place, change.number);
-                if !file.take_back(change) && file.wanted != change.before {
-                    is_of_file = false;
-                    self.leave(change.number, &place, LeftReason::ChangedSince);
+                match file.take_back(change) {
+                    true => {}
+                    false if file.wanted == change.before => self.go_on_as_before(&place, change),
+                    false => {
+                        is_of_file = false;
+                        self.leave(change.number, &place, LeftReason::ChangedSince);
+                    }
                 }
             }
             Whereabouts::InHistory(version) => match change.before {
@@ -154,8 +158,7 @@ impl Planner<'_> {
         }
         match here {
             None => self.give_on(path, number, version),
-            // The move was taken back before.
-            Some(here) if Some(here) == change.before => {}
+            Some(here) if Some(here) == change.before => self.go_on_as_before(path, change),
             Some(_) => {
                 let left = self.leave_at((path, Some(path)), number, LeftReason::PathTaken);
                 self.add_detour(path, Whereabouts::InHistory(version), left);

@@ -188,6 +188,8 @@ impl Planner<'_> {
         {
             // The step takes this removal back, too.
             *before = number;
+        } else {
+            self.folders_as_before.push((path.clone(), number));
         }
         self.keep_folder(path);
     }
@@ -214,7 +216,10 @@ impl Planner<'_> {
         }
         let Some(mut there) = there else {
             match here {
-                Some(_) if !is_lost => self.keep_folder(from),
+                Some(_) if !is_lost => {
+                    self.folders_as_before.push((from.clone(), number));
+                    self.keep_folder(from);
+                }
                 _ => drop(self.leave_at((to, Some(from)), number, LeftReason::GoneSince)),
             }
             return;
@@ -361,6 +366,22 @@ impl Planner<'_> {
             Some(before) => UndoStep::UnmakeFolder { path, before },
             None => UndoStep::RemoveFolder { path },
         });
+    }
+
+    /// Leaves the removals and moves of folders that are there only through changes of others, whose
+    /// undo would take them away. One into which a step brings something, or of which something is
+    /// named already, stays then or is named.
+    pub(super) fn leave_folders_of_others(&mut self) {
+        for (path, number) in std::mem::take(&mut self.folders_as_before) {
+            let stays = self.plan.steps.iter().any(|step| path.covers(step.path_after()));
+            let is_named = self.plan.left.iter().any(|left| path.covers(&left.path));
+            if stays || is_named {
+                continue;
+            }
+            if let Some(change) = self.facts.made_by_other(&path, number, None) {
+                self.leave(number, &path, LeftReason::BackThroughOther { change });
+            }
+        }
     }
 
     /// Adds the steps that remove the empty ones of the folders that are to go. Leaves those which

@@ -17,11 +17,23 @@ struct World {
     past_folders: BTreeMap<ChangeNumber, PastFolder>,
     takes_back: Option<ChangeNumber>,
     places: Places,
+    /// Changes of others that no undo took back.
+    standing: Vec<PastChange>,
 }
 
 impl UndoFacts for &World {
     fn moved_since(&mut self, path: &SpacePath, made: ChangeNumber) -> Option<SpacePath> {
         self.places.moved_from(path, made)
+    }
+
+    fn made_by_other(
+        &mut self,
+        path: &SpacePath,
+        after: ChangeNumber,
+        version: Option<ContentHash>,
+    ) -> Option<ChangeNumber> {
+        let later = self.standing.iter().rev().filter(|change| change.number > after);
+        { later }.find(|change| change.makes(path, version)).map(|change| change.number)
     }
 
     fn now(&mut self, path: &SpacePath) -> PathNow {
@@ -558,5 +570,44 @@ fn a_call_that_an_earlier_undo_took_back_has_nothing_left() {
     assert_eq!(world.tree(), first);
     for changes in [&last, &changes] {
         assert_eq!(world.undo(changes, undone), UndoPlan::default());
+    }
+}
+
+/// At first a file is above the path, and by then a step has made a folder there.
+#[test]
+fn a_file_does_not_come_back_to_the_path_of_a_folder_that_a_step_makes_again() {
+    let (d, inner) = (path("/d"), path("/d/e"));
+    let mut world = World::default();
+    recorded(&mut world, &[Deed::Write(inner.clone(), 1)]);
+    let mut changes = recorded(&mut world, &[Deed::Remove(inner.clone())]);
+    recorded(&mut world, &[Deed::Make(inner.clone())]);
+    let away = Deed::MoveFolder(d.clone(), path("/x"));
+    changes.extend(recorded(&mut world, &[away, Deed::Write(d, 2)]));
+    let undone = world.changes.len();
+    let plan = world.undo(&changes, undone);
+    let left: Vec<_> = plan.left.iter().map(|left| (&left.path, left.why)).collect();
+    assert_eq!(left, [(&inner, LeftReason::Blocked(Obstacle::NotAFile))]);
+}
+
+#[test]
+fn what_a_change_of_another_client_made_again_is_named() {
+    let (f, g) = (path("/f"), path("/g"));
+    let by_other = |change| LeftReason::BackThroughOther { change: ChangeNumber(change) };
+    for (own, others, named) in [
+        (vec![Deed::Remove(f.clone())], vec![Deed::Write(f.clone(), 1)], Some(3)),
+        (vec![Deed::Write(f.clone(), 2)], vec![Deed::Write(f.clone(), 1)], Some(3)),
+        (vec![Deed::Move(f.clone(), g.clone())], vec![Deed::Move(g.clone(), f.clone())], Some(3)),
+        (vec![Deed::Write(g.clone(), 2)], vec![Deed::Remove(g.clone())], None),
+    ] {
+        let mut world = World::default();
+        recorded(&mut world, &[Deed::Write(f.clone(), 1)]);
+        let changes = recorded(&mut world, &own);
+        recorded(&mut world, &others);
+        world.standing = world.changes[2..].to_vec();
+        let undone = world.changes.len();
+        let plan = world.undo(&changes, undone);
+        let left: Vec<_> = plan.left.iter().map(|left| left.why).collect();
+        assert_eq!(left, named.map(by_other).into_iter().collect::<Vec<_>>(), "{own:?}");
+        assert_eq!(plan.steps, []);
     }
 }

@@ -229,3 +229,38 @@ fn a_created_file_that_its_own_agent_moved_is_not_named_twice() {
     let left = shown(&TwoAgents::after(&[], &deeds).undo(0)).1;
     assert_eq!(left, ["/m: GoneSince"]);
 }
+
+/// Another undo removed a file that came to a path later. It did not take back that the first file
+/// had been moved on from there.
+#[test]
+fn an_undo_at_a_path_takes_nothing_back_of_a_file_that_went_on_from_there() {
+    let [a, m, t, h] = ["/a", "/m", "/t", "/h"].map(path);
+    let mut world = Recorded::default();
+    world.write(&a, hash(1));
+    world.write(&m, hash(2));
+    let changes_of_first = world.changes.clone();
+    // The files change places, and one goes on.
+    let from = world.changes.len();
+    for (path, to) in [(&h, &a), (&a, &t), (&m, &a), (&t, &m)] {
+        if *path == h {
+            world.disk.remove(&m);
+            world.disk.insert(h.clone(), hash(2));
+            world.disk.remove(&a);
+            world.disk.insert(m.clone(), hash(1));
+        }
+        world.rename(path, to);
+    }
+    let changes = world.changes[from..].to_vec();
+    let undone = world.changes.len();
+    world.undo_again(&changes_of_first, undone);
+    assert_eq!(world.disk, Disk::new());
+    let of_undo = world.changes[undone..].to_vec();
+    world.lacking.push(hash(1));
+    let again = world.changes.len();
+    world.undo_again(&of_undo, again);
+    assert_eq!(world.disk, Disk::from([(m.clone(), hash(2))]));
+    let plan = world.undo_again(&changes, undone);
+    assert_eq!(world.disk, Disk::from([(h, hash(2))]), "{plan:#?}");
+    let left: Vec<_> = plan.left.iter().map(|left| (&left.path, &left.to, left.why)).collect();
+    assert_eq!(left, [(&a, &Some(m), LeftReason::GoneSince)]);
+}
