@@ -40,6 +40,12 @@ pub enum StandingError {
     /// The history in the person's folder failed.
     #[error(transparent)]
     History(#[from] HistoryError),
+    /// The folder, or old versions beside it, are recorded as those of another person.
+    #[error(
+        "this is the folder of the person {0}, or old versions of that person's files are beside \
+         it: put this person's own folder there; nothing was changed"
+    )]
+    OfAnother(String),
     /// The file system refused an operation.
     #[error("the folder of the person cannot be read: {0}")]
     Io(#[from] io::Error),
@@ -98,6 +104,7 @@ impl PersonFiles {
     /// # Errors
     /// [`HistoryError::InUse`] while a server holds the history; [`StandingError`].
     pub fn adopt(&self, database: &Database, tenant: &Tenant) -> Result<(), StandingError> {
+        self.compared(database, tenant)?;
         let state = StateDir::open(&self.state).map_err(io::Error::other)?;
         // The history comes first: after an interruption the command can be run again.
         History::adopt_all(&state, &self.notes)?;
@@ -109,17 +116,27 @@ impl PersonFiles {
     /// Returns the folder that was served, the one that is there, and those of the history.
     ///
     /// # Errors
+    /// [`StandingError::OfAnother`] if one of them is recorded for another person;
     /// [`StandingError`].
     pub fn compared(
         &self,
         database: &Database,
         tenant: &Tenant,
     ) -> Result<ComparedFolders, StandingError> {
-        Ok(ComparedFolders {
+        let compared = ComparedFolders {
             served: database.folder_of(tenant).map_err(DatabaseError::from)?,
             here: identity(&self.notes)?,
             of_history: History::folders(&self.state)?,
-        })
+        };
+        let is_among = |folder: &String| {
+            compared.here.as_ref() == Some(folder) || compared.of_history.contains(folder)
+        };
+        let known = database.folders().map_err(DatabaseError::from)?;
+        let other = known.into_iter().find(|(id, folder)| id != tenant.id() && is_among(folder));
+        match other {
+            Some((id, _)) => Err(StandingError::OfAnother(id)),
+            None => Ok(compared),
+        }
     }
 }
 

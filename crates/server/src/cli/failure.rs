@@ -77,7 +77,7 @@ failures! {
     DatabaseError: {}
     HistoryError: {}
     RecordsError: {}
-    StandingError: {}
+    StandingError: { StandingError::OfAnother(_) }
     UnknownInput: { UnknownInput::Format { .. } }
 }
 

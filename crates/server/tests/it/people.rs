@@ -498,6 +498,44 @@ fn a_restored_folder_of_a_person_is_adopted_by_the_operator_alone() {
 }
 
 #[test]
+fn the_folder_of_another_person_is_not_adopted() {
+    let Some(hosted) = Hosted::start("the_folder_of_another_person_is_not_adopted") else { return };
+    let people = hosted.people();
+    let [ann, bob] = ["ann", "bob"].map(|name| hosted.person(name));
+    let note = json!({ "path": "/a.md", "content": "one\n" });
+    let [of_ann, of_bob] = ["ann", "bob"].map(|name| {
+        let token = hosted.stile(&["token", "--person", name, "--scope", "write:/"]);
+        assert_eq!(hosted.call(&token, "file.create", &note)["isError"], false);
+        token
+    });
+    let adopt = ["space", "adopt", "--person", "bob", "--yes", "--spaces"];
+    let adopt = [&adopt[..], &[people.to_str().unwrap()]].concat();
+    let [ann_folder, bob_folder] = [&ann, &bob].map(|id| people.join(id));
+    let refuse = |hosted: &Hosted| {
+        let refused = hosted.run(&adopt);
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+        assert!(said(&refused).contains(&ann), "{}", said(&refused));
+        let call = hosted.call(&of_bob, "text.read", &json!({ "path": "/a.md" }));
+        assert_eq!(call["isError"], true, "{call}");
+    };
+    // A link to the folder of ann, and a copy of it with the old versions of her files.
+    let (hosted, _) = hosted.stopped_for(|_| {
+        std::fs::rename(&bob_folder, bob_folder.with_extension("away")).unwrap();
+        std::fs::create_dir(&bob_folder).unwrap();
+        std::os::unix::fs::symlink(ann_folder.join("notes"), bob_folder.join("notes")).unwrap();
+    });
+    refuse(&hosted);
+    let (hosted, _) = hosted.stopped_for(|_| {
+        std::fs::remove_dir_all(&bob_folder).unwrap();
+        let mut copy = std::process::Command::new("cp");
+        assert!(copy.arg("-a").args([&ann_folder, &bob_folder]).status().unwrap().success());
+    });
+    refuse(&hosted);
+    let read = json!({ "path": "/a.md" });
+    assert_eq!(hosted.call(&of_ann, "text.read", &read)["isError"], false);
+}
+
+#[test]
 fn a_command_about_the_files_of_a_person_names_the_user_whose_they_are() {
     let test = "a_command_about_the_files_of_a_person_names_the_user_whose_they_are";
     let Some(hosted) = Hosted::start(test) else { return };
