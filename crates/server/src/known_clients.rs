@@ -172,10 +172,13 @@ impl KnownClients {
         all: &BTreeSet<ChangeAuthor>,
         within: &BTreeSet<ChangeAuthor>,
     ) -> Result<MeantClient, NotOneClient> {
-        if let Some(callers) = self.callers_of(typed) {
-            return Ok(MeantClient::Callers(callers));
-        }
         let names = meant_by(typed, all.iter().map(|author| author.name.as_str()));
+        if let Some(callers) = self.callers_of(typed) {
+            return match self.others_named(typed, &callers, self.bearers(all, &names)) {
+                Some(several) => Err(several),
+                None => Ok(MeantClient::Callers(callers)),
+            };
+        }
         if !names.is_empty() {
             let bearers = self.bearers(within, &names);
             if let Some(other) = self.begun_by(typed, &bearers) {
@@ -201,6 +204,31 @@ impl KnownClients {
         let id = full(typed, ids.chain(self.of_caller.keys().map(String::as_str)))?;
         let callers = self.callers_of(&id).map(MeantClient::Callers);
         Ok(callers.unwrap_or_else(|| MeantClient::Named(typed.to_owned())))
+    }
+
+    /// Returns the refusal of an identifier that another client than the one with `callers` chose
+    /// as its name: the identifier of a client may be an address that everybody knows. The choices
+    /// name the one by its approvals.
+    fn others_named(
+        &self,
+        typed: &str,
+        callers: &[String],
+        mut bearers: BTreeMap<Bearer, String>,
+    ) -> Option<NotOneClient> {
+        let own = |bearer: &Bearer| match bearer {
+            Bearer::Client(number) => {
+                self.clients.get(*number).is_some_and(|client| client.callers == callers)
+            }
+            Bearer::Forgotten(id) => callers.contains(id),
+            Bearer::OfOwner(_) => false,
+        };
+        bearers.retain(|bearer, _| !own(bearer));
+        if bearers.is_empty() {
+            return None;
+        }
+        let ids = callers.iter().filter(|caller| *caller != typed).cloned();
+        let choices = [self.choices(&bearers)].into_iter().chain(ids).collect::<Vec<_>>();
+        Some(NotOneClient::SameName { typed: typed.to_owned(), choices: choices.join(", ") })
     }
 
     /// Returns, of a text that is a name of `bearers`, the identifier of another client that it
@@ -279,6 +307,33 @@ fn minute(seconds: i64) -> Cow<'static, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_identifier_that_another_client_chose_as_its_name_means_neither() {
+        let address = "https://app.example/client.json";
+        let client = |id: &str, name: &str, caller: &str| KnownClient {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            is_named_by_owner: false,
+            since: 0,
+            callers: vec![caller.to_owned()],
+        };
+        let clients = vec![client(address, "app", "approval-one"), client("B7", address, "two")];
+        let of_caller = HashMap::from([("approval-one".to_owned(), 0), ("two".to_owned(), 1)]);
+        let known = KnownClients { clients, of_caller, of_approvals: HashMap::new() };
+        let author = |name: &str, token: &str| ChangeAuthor {
+            name: name.to_owned(),
+            token: Some(token.to_owned()),
+        };
+        let honest = BTreeSet::from([author("app", "approval-one")]);
+        let all = BTreeSet::from([author("app", "approval-one"), author(address, "two")]);
+        let of = |id: &str| MeantClient::Callers(vec![id.to_owned()]);
+        assert_eq!(known.meant_by(address, &honest, &honest), Ok(of("approval-one")));
+        let said = known.meant_by(address, &all, &honest).unwrap_err().to_string();
+        assert!(said.contains("approval-one") && said.contains("B7"), "{said}");
+        assert_eq!(known.meant_by("approval-one", &all, &all), Ok(of("approval-one")));
+        assert_eq!(known.meant_by("B7", &all, &all), Ok(of("two")));
+    }
 
     #[test]
     fn a_name_that_is_the_shown_identifier_of_another_client_means_neither() {
