@@ -1,4 +1,4 @@
-//! Numbers of bytes as people read them.
+//! Numbers of bytes as people read them, and the beginnings of texts that have so many.
 
 /// Returns a number of bytes for a person: `12 KB`.
 pub fn size(bytes: u64) -> String {
@@ -14,9 +14,24 @@ pub fn size(bytes: u64) -> String {
     format!("{count} {}", units.get(unit).copied().unwrap_or_default())
 }
 
+/// Returns the longest beginning of a text of at most `bytes` bytes that ends between two
+/// characters.
+pub fn beginning(text: &str, bytes: usize) -> &str {
+    let mut ends = (0..=bytes.min(text.len())).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end));
+    text.get(..end.unwrap_or_default()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_beginning_ends_between_two_characters() {
+        for (bytes, begun) in [(0, ""), (1, "a"), (2, "a"), (3, "aé"), (9, "aéz")] {
+            assert_eq!(beginning("aéz", bytes), begun, "{bytes}");
+        }
+    }
 
     #[test]
     fn sizes_have_few_digits() {

@@ -4,6 +4,7 @@
 //! chapters has one line before each of them, such as `[page 3]`. So a line number of the text
 //! tells the page.
 
+use crate::byte_size::beginning;
 use crate::path::SpacePath;
 
 /// A kind of document whose text can be read.
@@ -149,13 +150,6 @@ const REFERENCES: [(&str, &str); 6] = [
     ("&#39;", "'"),
     ("&nbsp;", " "),
 ];
-
-/// Returns the longest beginning of a text of at most `bytes` bytes.
-fn beginning(text: &str, bytes: usize) -> &str {
-    let mut ends = (0..=bytes.min(text.len())).rev();
-    let end = ends.find(|end| text.is_char_boundary(*end));
-    text.get(..end.unwrap_or_default()).unwrap_or_default()
-}
 
 /// Returns the title of a page of HTML on one line; `None` if the page has none.
 pub fn html_title(page: &str) -> Option<String> {

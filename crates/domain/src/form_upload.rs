@@ -9,6 +9,8 @@
 
 use memchr::memmem;
 
+use crate::byte_size::beginning;
+
 /// The longest head of a part, in bytes.
 const MAX_HEAD_BYTES: usize = 4 * 1024;
 /// The longest value of a field, in bytes.
@@ -293,9 +295,7 @@ pub fn safe_file_name(text: &str) -> String {
     };
     let dot = if extension.is_empty() { "" } else { "." };
     let room = MAX_NAME_BYTES - extension.len() - dot.len();
-    let end = (0..=room.min(stem.len())).rev().find(|at| stem.is_char_boundary(*at));
-    let stem = stem.get(..end.unwrap_or_default()).unwrap_or_default();
-    let stem = stem.trim_end_matches([' ', '.']);
+    let stem = beginning(stem, room).trim_end_matches([' ', '.']);
     let stem = if stem.is_empty() { "upload" } else { stem };
     format!("{stem}{dot}{extension}")
 }

@@ -1,4 +1,4 @@
-//! What nobody means to share, and what nobody means to let be changed.
+//! Guarded names: secrets, and files that some program runs. No scope opens them by itself.
 //!
 //! A folder that a person shares often holds keys and passwords, and files that some program runs.
 //! A scope such as `write:/` covers them, and hardly anybody thinks of them when they grant it. So

@@ -55,4 +55,5 @@ pub mod text_encoding;
 pub mod tool_name;
 pub mod tree_hash;
 pub mod unseen;
+pub mod varint;
 pub mod window;

@@ -8,6 +8,7 @@
 
 use std::io::{self, Read as _};
 
+use stile_domain::byte_size::beginning;
 use stile_domain::document::{DocumentKind, NoText};
 use stile_domain::records::value::FieldValue;
 
@@ -25,7 +26,7 @@ mod tidy;
 
 pub use child::TextReader;
 use in_process::in_this_process;
-use tidy::{prefix, without_labels};
+use tidy::without_labels;
 
 /// The most bytes of a document that is read.
 const MAX_DOCUMENT_BYTES: u64 = 64 * 1024 * 1024;
@@ -101,7 +102,7 @@ impl AttachmentTexts {
     /// Adds a text below the name of its file, as much of it as there is room for.
     fn push(&mut self, attachment: &Attachment, text: &str) {
         self.push_name(attachment.file_name().unwrap_or(attachment.media_type()));
-        match prefix(text, MAX_TEXTS_BYTES.saturating_sub(self.text.len())) {
+        match beginning(text, MAX_TEXTS_BYTES.saturating_sub(self.text.len())) {
             "" => self.unread.too_large += 1,
             text => {
                 self.text.push('\n');
@@ -115,7 +116,7 @@ impl AttachmentTexts {
         if !self.text.is_empty() {
             self.text.push_str("\n\n");
         }
-        let name = prefix(name, MAX_NAME_BYTES).replace(char::is_control, " ");
+        let name = beginning(name, MAX_NAME_BYTES).replace(char::is_control, " ");
         self.text.push_str(&format!("[{name}]"));
     }
 }

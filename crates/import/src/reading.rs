@@ -45,7 +45,7 @@ pub(crate) struct ReadInputs {
     pub(crate) inputs: Vec<ImportInput>,
     /// How the files are read and why, a line for each decision.
     pub(crate) reasons: Vec<String>,
-    /// What the declaration is to remember.
+    /// The options of CSV that the declaration keeps, so that later imports read alike.
     pub(crate) memory: CsvOptions,
 }
 

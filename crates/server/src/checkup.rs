@@ -43,7 +43,7 @@ pub struct Finding {
     pub outcome: FindingGrade,
     /// What is true of it now.
     pub detail: String,
-    /// What to do about it.
+    /// The next step for the person; `None` if the check passed.
     pub mend: Option<String>,
 }
 

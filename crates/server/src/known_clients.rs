@@ -48,7 +48,7 @@ pub enum MeantClient {
 /// Why what the owner typed means no client, or more than one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotOneClient {
-    /// Several names are shown so.
+    /// Lists shorten several names to what the owner typed.
     #[error(transparent)]
     Names(#[from] SeveralClients),
     /// Several clients have the name.

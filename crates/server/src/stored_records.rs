@@ -23,7 +23,7 @@ use crate::fair_share::{FairShare, Neighbour};
 use crate::http::v1::MAX_READ;
 use crate::shares::Shares;
 
-/// How long the look may take whether there is a record for a caller. With indexes it takes a
+/// The time limit for checking whether a caller can see any record. With indexes it takes a
 /// millisecond; a list of tools must not wait for longer than a person notices.
 const MAX_LOOK: Duration = Duration::from_millis(250);
 

@@ -1,5 +1,6 @@
 //! The form and the bound of the text of one document, and how a child process sends it.
 
+use stile_domain::byte_size::beginning;
 use stile_domain::document::DocumentPart;
 
 /// What was taken out of a document.
@@ -36,14 +37,8 @@ pub(super) fn tidy(text: &str) -> String {
             break;
         }
     }
-    tidied.truncate(prefix(&tidied, MAX_TEXT_BYTES).len());
+    tidied.truncate(beginning(&tidied, MAX_TEXT_BYTES).len());
     tidied
-}
-
-/// Returns the longest beginning of a text of at most `bytes` bytes.
-pub(super) fn prefix(text: &str, bytes: usize) -> &str {
-    let end = (0..=bytes.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
-    text.get(..end.unwrap_or_default()).unwrap_or_default()
 }
 
 /// Stands before each part of a document as a child process sends it. No tidied text has it.
@@ -57,7 +52,7 @@ pub(super) fn tidied(Extracted { title, parts }: Extracted) -> Extracted {
     };
     let mut tidied = Vec::with_capacity(parts.len());
     for part in parts {
-        let text = prefix(&tidy(&part.text), room).to_owned();
+        let text = beginning(&tidy(&part.text), room).to_owned();
         room -= text.len();
         let title = on_a_line(part.title);
         tidied.push(DocumentPart { label: part.label, title, text });
@@ -67,7 +62,7 @@ pub(super) fn tidied(Extracted { title, parts }: Extracted) -> Extracted {
 
 fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    prefix(&line, MAX_TITLE_BYTES).replace(char::is_control, "")
+    beginning(&line, MAX_TITLE_BYTES).replace(char::is_control, "")
 }
 
 /// Writes a document as a child process sends it: its title, and then the parts, each of which

@@ -2,9 +2,9 @@
 //!
 //! A line is a record's data, or an envelope `{key?, data, emitted_at?, op?, stream?}`: an object
 //! with only these members whose `data` is an object. An envelope with `"op":"delete"` needs no
-//! data, and a token for an import may not send one. Lines are stored in batches, as in an import. If the sender disconnects, the complete
-//! batches remain and the rest is dropped. A sender can repeat everything: records that are stored
-//! already do not change.
+//! data, and a token for an import may not send one. Lines are stored in batches, as in an import.
+//! If the sender disconnects, the complete batches remain and the rest is dropped. A sender can
+//! repeat everything: records that are stored already do not change.
 //!
 //! If the stream does not exist, the first batch decides its declaration.
 

@@ -45,7 +45,8 @@ impl LocalTokenIssuer {
         }
     }
 
-    /// Returns whether a token of this subject is among those of the person.
+    /// Returns whether this issuer manages tokens of `subject`: all, unless it is bound to a
+    /// person.
     fn is_own(&self, subject: &str) -> bool {
         self.person.as_deref().is_none_or(|person| person == subject)
     }

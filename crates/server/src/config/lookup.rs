@@ -11,7 +11,7 @@ use super::values::{Environment, ParseContext, ToToml};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Flag,
-    /// The environment variable of that name.
+    /// The environment variable with this name.
     Environment(String),
     File,
     /// The declaration of the setting.

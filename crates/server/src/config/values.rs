@@ -450,9 +450,9 @@ words! {
 /// Whether a server keeps the notes of its space as records, and in which connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SpaceRecords {
-    /// It does not.
+    /// A note is a file alone.
     Off,
-    /// It does, in this connection.
+    /// Each note is a record, too, in this connection.
     Connection(SourceName),
 }
 

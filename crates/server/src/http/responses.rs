@@ -1,4 +1,4 @@
-//! Responses that the HTTP layer makes itself.
+//! Responses that the HTTP layer makes itself, and how long a client waits before it asks again.
 //!
 //! Their texts are constants or come from a [`stile_domain::error::Refusal`]. None reveals what is
 //! stored.

@@ -76,12 +76,12 @@ pub(super) fn shown_day(day: &str) -> Markup {
     html! { time class="day" datetime=(day) { (day) } }
 }
 
-/// Whether a form is sent without a time.
+/// Whether a form needs a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Required {
-    /// It is not.
+    /// The browser sends the form only with a time.
     Yes,
-    /// It is.
+    /// The form may be sent without a time.
     No,
 }
 

@@ -11,6 +11,7 @@ use axum::body::Body;
 use http::header::PRAGMA;
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
+use stile_domain::byte_size::beginning;
 use stile_domain::client_name::unreserved;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
@@ -256,9 +257,7 @@ fn access_token(
 /// Returns the beginning of a client's name that fits into a token. A name of 64 characters may
 /// have 256 bytes.
 fn cut(name: &str) -> &str {
-    let is_boundary = |end: &usize| name.is_char_boundary(*end);
-    let end = (0..=name.len().min(MAX_NAME_BYTES)).rev().find(is_boundary).unwrap_or_default();
-    name.get(..end).unwrap_or_default()
+    beginning(name, MAX_NAME_BYTES)
 }
 
 #[cfg(test)]

@@ -78,7 +78,8 @@ impl History {
     fn append_to_first(&self, row: &ChangeRow) -> Result<Option<Unstored>, HistoryError> {
         let Some(append) = self.append_to_unstored(row)? else { return Ok(None) };
         let class = RoomMaker::new(&self.relaxed(), 0).class_of(row)?;
-        // A version that the owner displaces may go again, whatever it is.
+        // The history may drop a version that the owner displaced, even a first one, so its
+        // beginning is kept.
         let may_go = class == VersionClass::Later || row.by == CallBy::Owner;
         Ok(may_go.then_some(append))
     }

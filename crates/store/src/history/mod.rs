@@ -255,9 +255,9 @@ fn or_no_room<T>(
 /// The row of a change that is recorded.
 #[derive(Clone, Debug)]
 pub(crate) enum MadeRow {
-    /// It was added.
+    /// The row of a new change.
     New(ChangeNumber),
-    /// It is that of an earlier change, to which this one was added.
+    /// The row of an earlier change, to which this one was added.
     Merged(merging::RowBefore),
 }
 

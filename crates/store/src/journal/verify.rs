@@ -302,7 +302,7 @@ struct Known<'a> {
 /// Whether the database of anchors that is read must know a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Anchored {
-    /// It must.
+    /// The database names the file.
     Here,
     /// The file may be another server's, or has a fault already.
     Elsewhere,

@@ -50,7 +50,7 @@ fn creation() -> String {
     )
 }
 
-/// Tells the database under which schema this server writes.
+/// Returns the SQL that sets under which schema this server writes.
 pub(super) fn announcement() -> String {
     format!("SET LOCAL stile.schema = '{}'; ", 1 + CHANGES.len())
 }

@@ -7,6 +7,7 @@
 //! never merged, so each row is written once, beside the rows of the same run.
 
 use stile_domain::records::problem::Problem;
+use stile_domain::varint;
 
 /// The keys of a row. A lookup reads up to so many more than it needs.
 pub(super) const BLOCK_KEYS: usize = 16;
@@ -56,12 +57,12 @@ pub(super) struct FieldValueRow {
 /// length of the key, the key, the number of records, and the distance of each record from the one
 /// before, of the first from the run. Numbers are LEB128.
 pub(super) fn pack(run: i64, key: &[u8], records: &[i64], row: &mut Vec<u8>) {
-    put_number(key.len() as u64, row);
+    varint::push(row, key.len() as u64);
     row.extend_from_slice(key);
-    put_number(records.len() as u64, row);
+    varint::push(row, records.len() as u64);
     let mut before = run;
     for record in records {
-        put_number(record.wrapping_sub(before) as u64, row);
+        varint::push(row, record.wrapping_sub(before) as u64);
         before = *record;
     }
 }
@@ -88,25 +89,8 @@ pub(super) fn unpack(
     Ok(())
 }
 
-fn put_number(mut number: u64, bytes: &mut Vec<u8>) {
-    while number >= 0x80 {
-        bytes.push((number & 0x7f) as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
 fn number(bytes: &mut &[u8]) -> Result<u64, Problem> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first().ok_or(Problem::Corrupt)?;
-        *bytes = rest;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(number);
-        }
-    }
-    Err(Problem::Corrupt)
+    varint::take(bytes).ok_or(Problem::Corrupt)
 }
 
 #[cfg(test)]

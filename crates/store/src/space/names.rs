@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use stile_domain::byte_size::beginning;
 use stile_domain::hash::ContentHash;
 use stile_domain::path::RESERVED_PREFIX;
 
@@ -93,18 +94,15 @@ impl TemporaryName {
         new: Option<&ContentHash>,
         original: &str,
     ) -> Self {
-        let end = (0..=ORIGINAL_BYTES.min(original.len()))
-            .rev()
-            .find(|at| original.is_char_boundary(*at))
-            .unwrap_or(0);
+        let begun = beginning(original, ORIGINAL_BYTES);
         Self {
             owner: owner.clone(),
             sequence,
             change,
             old: short(old),
             new: short(new),
-            original: original.get(..end).unwrap_or_default().to_owned(),
-            whole: end == original.len(),
+            original: begun.to_owned(),
+            whole: begun == original,
         }
     }
 
@@ -180,8 +178,7 @@ pub(super) fn conflict_copy(original: &str, when: &str, attempt: u32) -> String 
     let number = if attempt > 1 { format!(" {attempt}") } else { String::new() };
     let tail = format!(" (conflict {when}{number}){extension}");
     let room = 255usize.saturating_sub(tail.len());
-    let end = (0..=room.min(stem.len())).rev().find(|at| stem.is_char_boundary(*at)).unwrap_or(0);
-    format!("{}{tail}", stem.get(..end).unwrap_or_default())
+    format!("{}{tail}", beginning(stem, room))
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub enum WindowStart {
 /// As what the bytes of a file are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadAs {
-    /// As UTF-8 alone.
+    /// UTF-8 alone; anything else is refused.
     Utf8,
     /// As UTF-8, as a document, or in the encoding that is recognised.
     Recognised,

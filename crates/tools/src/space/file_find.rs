@@ -13,7 +13,8 @@ use stile_store::space::{NameQuery, Space, TreePage};
 
 use super::file_list::FileEntry;
 use super::walking::{
-    OrderArgument, bound_of, cursor_of, is_zero, order_of, unnameable_line, whole_space,
+    OrderArgument, bound_of, continued_line, cursor_of, is_zero, order_of, unnameable_line,
+    whole_space,
 };
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
@@ -92,9 +93,7 @@ impl Output for FoundFiles {
         }
         lines.extend(self.matches.iter().map(FileEntry::to_line));
         lines.extend(unnameable_line(self.unnameable));
-        lines.extend(self.next_cursor.as_ref().map(|cursor| {
-            format!("truncated: continue with the same arguments and cursor {cursor}")
-        }));
+        lines.extend(continued_line(self.next_cursor.as_ref()));
         Answer::with_text(lines.join("\n"), &self)
     }
 }

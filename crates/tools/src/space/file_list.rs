@@ -12,7 +12,8 @@ use stile_domain::tool_name::ShownTools;
 use stile_store::space::{Space, TreeEntry, TreePage};
 
 use super::walking::{
-    OrderArgument, cursor_of, is_zero, modified_text, order_of, unnameable_line, whole_space,
+    OrderArgument, continued_line, cursor_of, is_zero, modified_text, order_of, unnameable_line,
+    whole_space,
 };
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
@@ -121,9 +122,7 @@ impl Output for FolderTree {
         lines.extend(self.tree_hash.map(|hash| format!("tree_hash {hash}")));
         lines.extend(self.entries.iter().map(FileEntry::to_line));
         lines.extend(unnameable_line(self.unnameable));
-        lines.extend(self.next_cursor.as_ref().map(|cursor| {
-            format!("truncated: continue with the same arguments and cursor {cursor}")
-        }));
+        lines.extend(continued_line(self.next_cursor.as_ref()));
         Answer::with_text(lines.join("\n"), &self)
     }
 }

@@ -14,7 +14,9 @@ use stile_store::space::{
     RecallKind, RecallPage, RecallQuery, RecalledFile, RecalledPassage, Space,
 };
 
-use super::walking::{LeftOutFiles, bound_of, cursor_of, modified_text, whole_space};
+use super::walking::{
+    LeftOutFiles, bound_of, continued_line, cursor_of, modified_text, whole_space,
+};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -184,9 +186,7 @@ impl Output for RecalledFiles {
         let mut lines = vec![head];
         self.results.iter().for_each(|result| result.push_lines(&mut lines));
         lines.extend(self.left_out.iter().map(LeftOutFiles::to_line));
-        lines.extend(self.next_cursor.as_ref().map(|cursor| {
-            format!("truncated: continue with the same arguments and cursor {cursor}")
-        }));
+        lines.extend(continued_line(self.next_cursor.as_ref()));
         Answer::with_text(lines.join("\n"), &self)
     }
 }

@@ -13,7 +13,9 @@ use stile_domain::tool_name::ShownTools;
 use stile_store::space::{NotePage, Space};
 
 use super::file_list::FileEntry;
-use super::walking::{OrderArgument, cursor_of, is_zero, order_of, unnameable_line, whole_space};
+use super::walking::{
+    OrderArgument, continued_line, cursor_of, is_zero, order_of, unnameable_line, whole_space,
+};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -136,9 +138,7 @@ impl Output for FoundNotes {
         let mut lines = vec![format!("{count} of {} notes fit{skipped}.", self.searched)];
         lines.extend(self.matches.iter().map(FileEntry::to_line));
         lines.extend(unnameable_line(self.unnameable));
-        lines.extend(self.next_cursor.as_ref().map(|cursor| {
-            format!("truncated: continue with the same arguments and cursor {cursor}")
-        }));
+        lines.extend(continued_line(self.next_cursor.as_ref()));
         Answer::with_text(lines.join("\n"), &self)
     }
 }

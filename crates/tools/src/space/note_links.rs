@@ -9,7 +9,7 @@ use stile_domain::permit::{Gate, Permit, Read, Walk};
 use stile_domain::tool_name::ShownTools;
 use stile_store::space::{LinkDirection, LinkPage, Space};
 
-use super::walking::{cursor_of, is_zero, unnameable_line};
+use super::walking::{continued_line, cursor_of, is_zero, unnameable_line};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -96,9 +96,7 @@ impl Output for LinksOfNote {
         lines
             .extend(links_here.map(|link| format!("in {}:{} {}", link.path, link.line, link.kind)));
         lines.extend(unnameable_line(self.unnameable));
-        lines.extend(self.next_cursor.as_ref().map(|cursor| {
-            format!("truncated: continue with the same arguments and cursor {cursor}")
-        }));
+        lines.extend(continued_line(self.next_cursor.as_ref()));
         Answer::with_text(lines.join("\n"), &self)
     }
 }

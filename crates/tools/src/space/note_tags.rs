@@ -11,7 +11,7 @@ use stile_domain::permit::{Gate, Permit, Walk};
 use stile_domain::tool_name::ShownTools;
 use stile_store::space::{Space, ValueCounts};
 
-use super::walking::{cursor_of, is_zero, unnameable_line, whole_space};
+use super::walking::{continued_line, cursor_of, is_zero, unnameable_line, whole_space};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -71,9 +71,7 @@ impl Output for CountedTags {
         let mut lines = vec![format!("{} in {} notes{skipped}.", self.total, self.searched)];
         lines.extend(self.values.iter().map(|one| format!("{}  {}", one.notes, one.value)));
         lines.extend(unnameable_line(self.unnameable));
-        lines.extend(self.next_cursor.as_ref().map(|cursor| {
-            format!("truncated: continue with the same arguments and cursor {cursor}")
-        }));
+        lines.extend(continued_line(self.next_cursor.as_ref()));
         Answer::with_text(lines.join("\n"), &self)
     }
 }

@@ -13,7 +13,7 @@ use stile_domain::permit::{Gate, Permit, Walk};
 use stile_domain::tool_name::ShownTools;
 use stile_store::space::{SearchHit, SearchPage, Space, TextSearch};
 
-use super::walking::{LeftOutFiles, cursor_of, is_zero, whole_space};
+use super::walking::{LeftOutFiles, continued_line, cursor_of, is_zero, whole_space};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -179,9 +179,8 @@ impl Output for FoundLines {
             lines.push(String::new());
         }
         lines.extend(self.left_out.iter().map(LeftOutFiles::to_line));
-        lines.extend(self.next_cursor.as_ref().map(|cursor| {
-            format!("\ntruncated: continue with the same arguments and cursor {cursor}")
-        }));
+        let continued = continued_line(self.next_cursor.as_ref());
+        lines.extend(continued.map(|line| format!("\n{line}")));
         Answer::with_text(lines.join("\n"), &self)
     }
 }

@@ -101,6 +101,12 @@ impl LeftOutFiles {
     }
 }
 
+/// Says how a list goes on that has more.
+pub(super) fn continued_line(next_cursor: Option<&String>) -> Option<String> {
+    let say = |cursor| format!("truncated: continue with the same arguments and cursor {cursor}");
+    next_cursor.map(say)
+}
+
 /// Returns a line of text about entries that no path can name; `None` if there are none.
 pub(super) fn unnameable_line(count: u64) -> Option<String> {
     (count > 0).then(|| format!("Names that no path can hold: {count}."))

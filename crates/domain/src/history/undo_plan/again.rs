@@ -255,8 +255,8 @@ fn has_in_place(undos: Option<&Vec<&PastChange>>, number: ChangeNumber) -> bool 
     undo_in_place(undos, number).is_some()
 }
 
-/// Returns which of the undos at one path took a change of it back. After an undo a file or a folder
-/// is what it was before the first change that the undo took back.
+/// Returns which of the undos at one path took a change of it back. After an undo a file or a
+/// folder is what it was before the first change that the undo took back.
 fn undo_in_place<'u>(
     undos: Option<&Vec<&'u PastChange>>,
     number: ChangeNumber,

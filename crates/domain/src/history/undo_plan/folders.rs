@@ -368,9 +368,9 @@ impl Planner<'_> {
         });
     }
 
-    /// Leaves the removals and moves of folders that are there only through changes of others, whose
-    /// undo would take them away. One into which a step brings something, or of which something is
-    /// named already, stays then or is named.
+    /// Leaves the removals and moves of folders that are there only through changes of others,
+    /// whose undo would take them away. One into which a step brings something, or of which
+    /// something is named already, stays then or is named.
     pub(super) fn leave_folders_of_others(&mut self) {
         for (path, number) in std::mem::take(&mut self.folders_as_before) {
             let stays = self.plan.steps.iter().any(|step| path.covers(step.path_after()));

@@ -35,7 +35,7 @@ pub struct CsvOptions {
 /// Whether a table begins with the names of its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderRow {
-    /// It does.
+    /// The first row has the names.
     Present,
     /// Its first row is a row like the others.
     Absent,

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
+use stile_domain::varint;
 
 use crate::records::tagged_tokens::TaggedTokens;
 
@@ -53,15 +54,15 @@ impl ListWriter {
         let before = out.len();
         if before == 0 {
             self.open.first = number;
-            put(out, RESET);
+            varint::push(out, RESET);
             (self.record, self.slot, self.piece) = (0, 0, 0);
         }
         let moved = record.saturating_sub(self.record).unsigned_abs();
         let is_elsewhere = (slot, piece) != (self.slot, self.piece);
-        put(out, moved << 1 | u64::from(is_elsewhere));
+        varint::push(out, moved << 1 | u64::from(is_elsewhere));
         if is_elsewhere {
-            put(out, slot.into());
-            put(out, piece);
+            varint::push(out, slot.into());
+            varint::push(out, piece);
         }
         (self.record, self.slot, self.piece) = (record, slot, piece);
         out.extend_from_slice(places);
@@ -153,7 +154,7 @@ impl<'t> TextWords<'t> {
         let packed = |places: Vec<u64>| {
             let (mut bytes, mut before) = (Vec::with_capacity(places.len()), 0);
             for (left, place) in (0..places.len()).rev().zip(&places) {
-                put(&mut bytes, (place - before) << 1 | u64::from(left > 0));
+                varint::push(&mut bytes, (place - before) << 1 | u64::from(left > 0));
                 before = *place;
             }
             bytes
@@ -168,10 +169,10 @@ impl<'t> TextWords<'t> {
         while let Some(((tag, _), _)) = left.peek() {
             let tag = *tag;
             let own = self.0.range((tag, &[][..])..).take_while(|((own, _), _)| *own == tag);
-            put(&mut bytes, tag.unsigned_abs());
-            put(&mut bytes, own.count() as u64);
+            varint::push(&mut bytes, tag.unsigned_abs());
+            varint::push(&mut bytes, own.count() as u64);
             while let Some(((_, token), places)) = left.next_if(|((own, _), _)| *own == tag) {
-                put(&mut bytes, token.len() as u64);
+                varint::push(&mut bytes, token.len() as u64);
                 bytes.extend_from_slice(token);
                 bytes.extend_from_slice(places);
             }
@@ -199,26 +200,8 @@ impl<'t> TextWords<'t> {
     }
 }
 
-/// Writes a number in groups of seven bits, the lowest first.
-fn put(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push((number & 0x7f) as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
 fn take(rest: &mut &[u8]) -> Result<u64, Problem> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (byte, after) = rest.split_first().ok_or(Problem::Corrupt)?;
-        *rest = after;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(number);
-        }
-    }
-    Err(Problem::Corrupt)
+    varint::take(rest).ok_or(Problem::Corrupt)
 }
 
 #[cfg(test)]

@@ -58,8 +58,3 @@ impl Rows for PgSnapshot<'_> {
 pub(super) fn column<'r, T: FromSql<'r>>(row: &'r Row, at: usize) -> Result<T, Problem> {
     Ok(row.try_get(at).map_err(PgError::from)?)
 }
-
-/// Reads a column that holds a text.
-pub(super) fn text_of(row: &Row, at: usize) -> Result<&str, Problem> {
-    std::str::from_utf8(column(row, at)?).map_err(|_| Problem::Corrupt)
-}

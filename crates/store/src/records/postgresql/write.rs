@@ -14,10 +14,10 @@ use tokio_postgres::Row;
 use super::key_window::{FoundRecord, KeyWindow};
 use super::pending::Pending;
 use super::pending_words::PendingWords;
-use super::read::{column, text_of};
+use super::read::column;
 use crate::postgresql::{TenantConnection, TenantSql, Values, params, tenant_sql};
 use crate::records::port::{NewBlobUse, NewRecord, RecordState, RowWriter};
-use crate::records::rows::Rows;
+use crate::records::rows::{PieceRows as _, Rows, WriteRecordRows as _};
 use crate::records::tagged_tokens::TaggedTokens;
 use crate::sql::Door;
 
@@ -136,10 +136,6 @@ impl<'c> PgWriter<'c> {
     pub(super) fn rows(&self, sql: &TenantSql, values: Values<'_>) -> Result<Vec<Row>, Problem> {
         Ok(self.connection.rows(sql, values)?)
     }
-
-    pub(super) fn one(&self, sql: &TenantSql, values: Values<'_>) -> Result<Option<Row>, Problem> {
-        Ok(self.connection.one(sql, values)?)
-    }
 }
 
 impl Rows for PgWriter<'_> {
@@ -211,9 +207,7 @@ impl RowWriter for PgWriter<'_> {
         if let Some(body) = self.pending.borrow().body(record) {
             return Ok(body.to_vec());
         }
-        let sql = tenant_sql!("SELECT body FROM records WHERE tenant = $1 AND id = $2");
-        let row = self.one(&sql, params![record])?;
-        column(&row.ok_or(Problem::Corrupt)?, 0)
+        self.stored_body(record)
     }
 
     fn insert_piece(&self, number: i64, text: &str) -> Result<(), Problem> {
@@ -228,9 +222,7 @@ impl RowWriter for PgWriter<'_> {
         if let Some(text) = self.pending.borrow().piece(number) {
             return String::from_utf8(text.to_vec()).map_err(|_| Problem::Corrupt);
         }
-        let sql = tenant_sql!("SELECT text FROM pieces WHERE tenant = $1 AND id = $2");
-        let row = self.one(&sql, params![number])?;
-        text_of(&row.ok_or(Problem::Corrupt)?, 0).map(str::to_owned)
+        self.stored_piece(number)
     }
 
     fn insert_tokens(&self, number: i64, tokens: &TaggedTokens) -> Result<(), Problem> {

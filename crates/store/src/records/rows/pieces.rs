@@ -33,6 +33,13 @@ pub(in crate::records) trait PieceRows: Rows {
         if is_found { Ok(()) } else { Err(Problem::Corrupt) }
     }
 
+    /// Returns one piece of a long value.
+    fn stored_piece(&self, number: i64) -> Result<String, Problem> {
+        let mut piece = String::new();
+        self.piece(number, &mut |text| piece.push_str(text))?;
+        Ok(piece)
+    }
+
     /// Passes the pieces with these numbers to `take`, in order, until it returns `false`.
     fn pieces(&self, first: i64, last: i64, take: TakeText<'_>) -> Result<(), Problem> {
         let sql = statement!(

@@ -229,6 +229,13 @@ pub(in crate::records) trait WriteRecordRows: Rows {
         })
     }
 
+    /// Returns the body of a record, as the database has it.
+    fn stored_body(&self, record: i64) -> Result<Vec<u8>, Problem> {
+        let sql = statement!("SELECT body FROM records WHERE tenant = $1 AND id = $2");
+        let found = self.door().all(sql, values![record], |row| row.get(0))?;
+        found.into_iter().next().ok_or(Problem::Corrupt)
+    }
+
     /// Moves records to a stream that orders none.
     fn move_records(&self, records: &[i64], to: i64) -> Result<(), Problem> {
         self.settle()?;

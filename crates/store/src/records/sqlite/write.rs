@@ -5,7 +5,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
 use crate::records::port::{NewBlobUse, NewRecord, RecordState, RowWriter};
-use crate::records::rows::Rows;
+use crate::records::rows::{PieceRows as _, Rows, WriteRecordRows as _};
 use crate::records::tagged_tokens::TaggedTokens;
 use crate::sql::{Door, sqlite_problem};
 
@@ -94,8 +94,7 @@ impl RowWriter for SqliteWriter<'_> {
     }
 
     fn body(&self, record: i64) -> Result<Vec<u8>, Problem> {
-        let mut query = self.prepare("SELECT body FROM records WHERE id = ?1")?;
-        query.query_row([record], |row| row.get(0)).map_err(sqlite_problem)
+        self.stored_body(record)
     }
 
     fn insert_piece(&self, number: i64, text: &str) -> Result<(), Problem> {
@@ -108,9 +107,7 @@ impl RowWriter for SqliteWriter<'_> {
     }
 
     fn piece_text(&self, number: i64) -> Result<String, Problem> {
-        let mut query = self.prepare("SELECT text FROM pieces WHERE id = ?1")?;
-        let bytes: Vec<u8> = query.query_row([number], |row| row.get(0)).map_err(sqlite_problem)?;
-        String::from_utf8(bytes).map_err(|_| Problem::Corrupt)
+        self.stored_piece(number)
     }
 
     fn insert_tokens(&self, number: i64, tokens: &TaggedTokens) -> Result<(), Problem> {
