@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
-use stile_domain::history::folder_modes::{FolderModes, folder_modes, folders_before};
+use stile_domain::history::folder_modes::{FolderModes, OWNER_ALONE, folder_modes, folders_before};
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::past_folder::{FolderNow, FolderRest, PastFolder};
 use stile_domain::history::undo_plan::again::{not_taken_back, undo_plan_again};
@@ -174,11 +174,35 @@ async fn plan_folder_modes(
         now.extend(mode.map(|mode| (path.clone(), mode)));
     }
     let all = owner.history.folder_notes_at(before.keys())?;
-    let FolderModes { steps, mut left } = folder_modes(&before, &now, [&notes, &all]);
+    let modes = before.iter().map(|(path, folder)| (path.clone(), folder.mode)).collect();
+    let made = made_by_steps(&plan.steps, &modes);
+    let FolderModes { steps, mut left } = folder_modes(&before, [&now, &made], [&notes, &all]);
     left.retain(|left| !is_given_back(&left.path, undone));
     plan.steps.extend(steps);
     plan.left.extend(left);
-    Ok(before.into_iter().map(|(path, folder)| (path, folder.mode)).collect())
+    Ok(modes)
+}
+
+/// Returns the folders that steps make, or into which they bring something, with the modes that
+/// they give those that they make.
+fn made_by_steps(steps: &[UndoStep], modes: &BTreeMap<SpacePath, u32>) -> BTreeMap<SpacePath, u32> {
+    let mut made = BTreeMap::new();
+    for step in steps {
+        match step {
+            UndoStep::GiveFolder { path, mode, .. } => {
+                made.insert(path.clone(), mode & 0o777 | OWNER_ALONE);
+            }
+            UndoStep::Restore { path, .. } | UndoStep::MoveBack { to: path, .. } => {
+                for folder in folders_above(path) {
+                    if let Some(mode) = modes.get(&folder) {
+                        made.entry(folder).or_insert(*mode);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    made
 }
 
 /// Whether an undo gave a folder back already. Whatever mode it has now is somebody's then.
@@ -192,7 +216,8 @@ fn is_given_back(path: &SpacePath, undone: &[PastChange]) -> bool {
 async fn close_folders(owner: &OwnerFiles, steps: &[UndoStep]) {
     for step in steps {
         let UndoStep::SetFolderMode { path, from, to } = step else { continue };
-        let narrowed = from & to;
+        // What the server needs to work in the folder goes last.
+        let narrowed = from & (to | OWNER_ALONE);
         if narrowed != *from {
             let arguments = json!({ "path": path, "from": from, "to": narrowed });
             let _ = owner.call("folder.set_mode", arguments).await;

@@ -474,6 +474,34 @@ fn undos_of_two_clients_that_made_and_removed_a_file_by_turns_come_to_an_end() {
     }
 }
 
+/// The server may need more rights to work in a folder than the folder has.
+#[test]
+fn a_folder_whose_owner_lacks_rights_comes_back_as_it_was() {
+    for odd in [0o300, 0o077] {
+        let stage = Stage::new(&[]);
+        for name in ["a", "b", "b/c"] {
+            folder(&stage, name, 0o755);
+        }
+        std::fs::remove_file(stage.rig.root.join("a/f.md")).unwrap();
+        for name in ["a", "b/c"] {
+            let mode = Permissions::from_mode(odd);
+            std::fs::set_permissions(stage.rig.root.join(name), mode).unwrap();
+        }
+        // Only the super-user gets into such folders.
+        if std::fs::read_dir(stage.rig.root.join("a")).is_err() {
+            return;
+        }
+        let first = all(&stage);
+        let mut agent = stage.client("cursor");
+        take_away(&mut agent, "/a", None);
+        take_away(&mut agent, "/b", Some("/e"));
+        for _ in 0..2 {
+            let told = stage.owner(&[&UNDO[..], &["--yes"]].concat());
+            assert_eq!(all(&stage), first, "{odd:o}: {told}");
+        }
+    }
+}
+
 /// What a person protected since is named by the plan, and no step of it fails.
 #[test]
 fn what_may_not_be_written_any_more_is_named_by_the_plan() {
