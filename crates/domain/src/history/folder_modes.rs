@@ -39,8 +39,11 @@ impl FolderNote {
 /// A folder that is there again once changes are taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FolderBefore {
-    /// The mode that the folder had before the changes.
+    /// The mode that the folder gets if a step makes it again.
     pub mode: u32,
+    /// The mode that the folder had before the changes. It may leave the server less than it needs
+    /// to work in the folder.
+    exact: u32,
     /// The first call that removed or moved the folder, or gave it another mode.
     call: ChangeNumber,
     /// Whether an undo gave the folder another mode, which is taken back now.
@@ -66,7 +69,8 @@ pub fn folders_before(
         let has_files = || first.iter().any(|file| **file != note.path && note.path.covers(file));
         let is_set = is_of_set_mode(note, changes);
         if is_set || were_there.contains(&note.path) || has_files() {
-            let before = FolderBefore { mode: note.given(), call: note.call, is_set };
+            let (mode, exact) = (note.given(), note.mode & 0o777);
+            let before = FolderBefore { mode, exact, call: note.call, is_set };
             folders.entry(note.path.clone()).or_insert(before);
         }
     }
@@ -103,16 +107,27 @@ pub struct FolderModes {
 }
 
 /// Plans what gives the folders of `before` their modes. `now` are the modes of those that are
-/// there. `notes` are those of the calls that are taken back, and `all` those of the history. A
+/// there, and `made` those that steps give folders which they make. `notes` are those of the calls that are taken back, and `all` those of the history. A
 /// folder gets no right that it has not now, unless an undo took that right from it.
 pub fn folder_modes(
     before: &BTreeMap<SpacePath, FolderBefore>,
-    now: &BTreeMap<SpacePath, u32>,
+    [now, made]: [&BTreeMap<SpacePath, u32>; 2],
     [notes, all]: [&[FolderNote]; 2],
 ) -> FolderModes {
     let mut modes = FolderModes::default();
     for (path, folder) in before {
-        let Some(from) = now.get(path).copied() else { continue };
+        // What the server needs goes once all is in the folder.
+        let without_need = |mode: u32| mode & !OWNER_ALONE | folder.exact & OWNER_ALONE;
+        let mut close = |from: u32| {
+            let to = without_need(from);
+            if from != to {
+                modes.steps.push(UndoStep::SetFolderMode { path: path.clone(), from, to });
+            }
+        };
+        let Some(from) = now.get(path).copied() else {
+            made.get(path).copied().into_iter().for_each(close);
+            continue;
+        };
         // A folder that these calls moved has a mode of its own, and one that any call made has
         // that of a note of its path.
         let of_path = all.iter().filter(|note| note.path == *path);
@@ -125,6 +140,10 @@ pub fn folder_modes(
             modes.left.push(LeftChange { number, path: path.clone(), to: None, why });
         };
         if is == was {
+            // A call made the folder again, with what the server needs.
+            if from == was {
+                close(from);
+            }
             continue;
         }
         if !is_known && to != is {
@@ -138,6 +157,8 @@ pub fn folder_modes(
             modes.steps.push(UndoStep::SetFolderMode { path: path.clone(), from, to });
         }
     }
+    // A folder is closed after those in it.
+    modes.steps.reverse();
     modes
 }
 
@@ -184,7 +205,7 @@ mod tests {
 
     fn planned(now: &[(&str, u32)], changes: &[PastChange], notes: &[FolderNote]) -> FolderModes {
         let now = now.iter().map(|(name, mode)| (path(name), *mode)).collect();
-        folder_modes(&folders_before(changes, notes), &now, [notes, notes])
+        folder_modes(&folders_before(changes, notes), [&now, &BTreeMap::new()], [notes, notes])
     }
 
     #[test]
@@ -196,6 +217,23 @@ mod tests {
         // What has its mode already, or is made again, needs no step.
         assert_eq!(planned(&[("/a", 0o700)], &changes, &notes), FolderModes::default());
         assert_eq!(planned(&[], &changes, &notes), FolderModes::default());
+    }
+
+    #[test]
+    fn a_folder_that_is_made_again_gets_its_exact_mode_once_all_is_in_it() {
+        let removed = |name: &str| change(1, PastChangeKind::FolderRemoved, name, None);
+        let changes = [removed("/a/b"), removed("/a")];
+        let notes = [note(1, "/a/b", 0o077), note(1, "/a", 0o300)];
+        let step = |name: &str, from, to| UndoStep::SetFolderMode { path: path(name), from, to };
+        let made = BTreeMap::from([(path("/a"), 0o700), (path("/a/b"), 0o777)]);
+        let before = folders_before(&changes, &notes);
+        let modes = folder_modes(&before, [&BTreeMap::new(), &made], [&notes, &notes]);
+        let closed = [step("/a/b", 0o777, 0o077), step("/a", 0o700, 0o300)];
+        assert_eq!((&modes.steps[..], modes.left), (&closed[..], Vec::new()));
+        // Also where the call made it again itself. By then nothing is to be done.
+        let closed = [step("/a", 0o700, 0o300)];
+        assert_eq!(planned(&[("/a", 0o700)], &changes, &notes).steps, closed);
+        assert_eq!(planned(&[("/a", 0o300)], &changes, &notes), FolderModes::default());
     }
 
     #[test]
@@ -271,7 +309,8 @@ mod tests {
         let changes = [change(4, PastChangeKind::Moved, "/x/f", Some("/a/f"))];
         let before = folders_before(&changes, std::slice::from_ref(&set));
         let now = BTreeMap::from([(path("/a"), 0o700)]);
-        let modes = folder_modes(&before, &now, [std::slice::from_ref(&set), &all]);
+        let notes = [std::slice::from_ref(&set), &all[..]];
+        let modes = folder_modes(&before, [&now, &BTreeMap::new()], notes);
         let step = UndoStep::SetFolderMode { path: path("/a"), from: 0o700, to: 0o755 };
         assert_eq!((modes.steps, modes.left), (vec![step], Vec::new()));
     }

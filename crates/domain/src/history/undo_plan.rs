@@ -24,6 +24,7 @@ use super::past_folder::{FolderNow, FolderRest, PastFolder};
 pub mod again;
 mod detours;
 mod folders;
+mod guards;
 mod order;
 pub mod places;
 
@@ -166,6 +167,12 @@ pub enum Obstacle {
     Link,
     /// The path cannot be read.
     Unreadable,
+    /// The folder of the path is protected, so nothing in it can be changed.
+    ProtectedFolder,
+    /// The file is protected.
+    Protected,
+    /// The file has several names.
+    HardLinked,
 }
 
 /// A change that is not taken back.
@@ -192,6 +199,7 @@ impl LeftChange {
             (Some(held), LeftReason::Holds { others: 0 }) => {
                 format!("stays, since it holds {held}")
             }
+            (_, why @ LeftReason::Stays(_)) => format!("stays, since {}", why.text()),
             (Some(held), LeftReason::Holds { others }) => {
                 format!("stays, since it holds {held} and {others} more")
             }
@@ -202,9 +210,8 @@ impl LeftChange {
                 "keeps the mode {mode:03o}, although the folder that was there had {was:03o}, \
                  since an undo opens no folder that is closed"
             ),
-            (_, LeftReason::BackThroughOther { change }) => format!(
-                "is as it was only through change {change}, which this does not take back; once \
-                 that is taken back, take this back again"
+            (_, LeftReason::BackThroughOther { call }) => format!(
+                "is as it was, but only through call {call}; take that back, and then this again"
             ),
             (Some(_), LeftReason::PathTaken) if self.to.as_ref() == Some(&self.path) => {
                 format!("cannot come back, since {}", self.why.text())
@@ -241,11 +248,11 @@ pub enum LeftReason {
         /// The mode of the folder before.
         was: u32,
     },
-    /// The file or folder is as it was, but only through this later change, which is not taken
-    /// back: the undo of that one takes it away again.
+    /// The file or folder is as it was, but only through this later call, which is not taken back:
+    /// the undo of that one takes it away again.
     BackThroughOther {
-        /// The later change.
-        change: ChangeNumber,
+        /// The later call.
+        call: ChangeNumber,
     },
     /// Another file has the path to which a file would go back.
     PathTaken,
@@ -256,8 +263,11 @@ pub enum LeftReason {
     },
     /// A folder that a call moved holds no longer all that it held.
     LacksParts,
-    /// Something that is not a file keeps the file from its path.
+    /// Something that is not a file keeps the file from its path, or the file or a folder may not
+    /// be written.
     Blocked(Obstacle),
+    /// A file or a folder that a call made stays, since it may not be removed.
+    Stays(Obstacle),
     /// The version that the file would become is not in the history.
     NotKept,
     /// The version that the file would become is damaged.
@@ -282,7 +292,7 @@ impl LeftReason {
                 "is a folder with another mode than it had, which somebody gave it since"
             }
             Self::FolderStaysClosed { .. } => "is a folder that stays closed",
-            Self::BackThroughOther { .. } => "is as it was only through a later change",
+            Self::BackThroughOther { .. } => "is as it was, but only through a later call",
             Self::PathTaken => "there is another file",
             Self::Holds { .. } => "holds something",
             Self::LacksParts => "does not hold all any more that it held",
@@ -292,6 +302,16 @@ impl LeftReason {
             Self::Blocked(Obstacle::FileAbove) => "a file has the path of its folder",
             Self::Blocked(Obstacle::Link) => "that path is a link or leads through one",
             Self::Blocked(Obstacle::Unreadable) => "that path cannot be read",
+            Self::Blocked(Obstacle::ProtectedFolder) | Self::Stays(Obstacle::ProtectedFolder) => {
+                "its folder is protected against writing"
+            }
+            Self::Blocked(Obstacle::Protected) | Self::Stays(Obstacle::Protected) => {
+                "it is protected against writing"
+            }
+            Self::Blocked(Obstacle::HardLinked) | Self::Stays(Obstacle::HardLinked) => {
+                "the file has several names (hard links)"
+            }
+            Self::Stays(_) => "it cannot be removed",
             Self::NotKept => "its version is not in the history",
             Self::Damaged => "its version in the history is damaged",
             Self::TooLarge => "its version is larger than a file may be",
@@ -334,7 +354,9 @@ impl LeftReason {
             | Self::PathTaken
             | Self::Holds { .. }
             | Self::LacksParts => true,
-            Self::Blocked(_) | Self::NotKept | Self::Damaged | Self::TooLarge => false,
+            Self::Blocked(_) | Self::Stays(_) | Self::NotKept | Self::Damaged | Self::TooLarge => {
+                false
+            }
         }
     }
 }
@@ -400,21 +422,27 @@ pub trait UndoFacts {
     /// other attributes than the one that had it then. The file is at the path `now` so far.
     fn is_other_file(&mut self, now: &SpacePath, path: &SpacePath, before: ChangeNumber) -> bool;
 
+    /// Returns what keeps the file or the folder that is at a path now from being changed, or from
+    /// getting other entries: `Protected` or `HardLinked`.
+    fn guard(&mut self, _path: &SpacePath) -> Option<Obstacle> {
+        None
+    }
+
     /// Returns where a file or a folder is now that a change made at a path, if somebody moved it
     /// from there by a change that is not to be taken back.
     fn moved_since(&mut self, _path: &SpacePath, _made: ChangeNumber) -> Option<SpacePath> {
         None
     }
 
-    /// Returns the last change after `after` by which a path got this version, or a folder for
-    /// `None`, and that stands: it is not to be taken back, no undo took it back, and it is not one
+    /// Returns the last change after `after` by which a path got this version, or a
+    /// folder for `None`, and that stands: it is not to be taken back, no undo took it back, and it is not one
     /// of the owner's.
     fn made_by_other(
         &mut self,
         _path: &SpacePath,
         _after: ChangeNumber,
         _version: Option<ContentHash>,
-    ) -> Option<ChangeNumber> {
+    ) -> Option<PastChange> {
         None
     }
 
@@ -450,6 +478,11 @@ enum Whereabouts {
     Lost(Lost),
     /// The changes created it, and it goes.
     Going,
+    /// It was removed, and this call moved another file of the same content to its path.
+    Waiting {
+        /// The call.
+        call: ChangeNumber,
+    },
 }
 
 /// A file that is not what the changes made of it any more.
@@ -600,9 +633,13 @@ impl Planner<'_> {
     /// file so, and the undo of that one will take it away: then this is named.
     fn go_on_as_before(&mut self, path: &SpacePath, change: &PastChange) {
         let Some(version) = change.before else { return };
-        if let Some(other) = self.facts.made_by_other(path, change.number, Some(version)) {
-            let why = LeftReason::BackThroughOther { change: other };
-            self.leave(change.number, path, why);
+        let Some(other) = self.facts.made_by_other(path, change.number, Some(version)) else {
+            return;
+        };
+        self.leave(change.number, path, LeftReason::BackThroughOther { call: other.call });
+        if change.kind == PastChangeKind::Removed && other.kind.is_move() {
+            // The file that is there is another one, of which nothing is to be taken back.
+            self.add_detour(path, Whereabouts::Waiting { call: other.call }, None);
         }
     }
 
@@ -618,6 +655,11 @@ impl Planner<'_> {
             Some(Whereabouts::InHistory(version)) => self.bring_back_moved(change, to, version),
             Some(Whereabouts::Lost(lost)) => self.lose_further(change, lost),
             Some(Whereabouts::Going) => self.add_detour(&change.path, Whereabouts::Going, None),
+            Some(Whereabouts::Waiting { call }) => {
+                let why = LeftReason::BackThroughOther { call };
+                self.leave(change.number, &change.path, why);
+                self.add_detour(&change.path, Whereabouts::Waiting { call }, None);
+            }
         }
     }
 
@@ -646,7 +688,12 @@ impl Planner<'_> {
                     true => Some(LeftReason::NotKept),
                     // A change that is left may have put another file of the same content there.
                     false if self.is_twin_of_moved(change, to) => Some(LeftReason::ChangedSince),
-                    false => self.obstacle(&change.path).map(LeftReason::Blocked),
+                    false => {
+                        let obstacle = self.obstacle(&change.path);
+                        obstacle
+                            .or_else(|| self.bar_to_move(to, &change.path))
+                            .map(LeftReason::Blocked)
+                    }
                 };
                 match why {
                     None => self.add_move_back(change, to, version),
@@ -720,7 +767,8 @@ impl Planner<'_> {
     /// file moves as it is by now, if it is there, and a version of before the move may come back.
     fn move_back_as_it_is(&mut self, change: &PastChange, to: &SpacePath, version: ContentHash) {
         if let Some(from) = self.file(to, change.number).made {
-            if let Some(obstacle) = self.obstacle(&change.path) {
+            let obstacle = self.obstacle(&change.path);
+            if let Some(obstacle) = obstacle.or_else(|| self.bar_to_move(to, &change.path)) {
                 let place = (to, Some(&change.path));
                 self.leave_at(place, change.number, LeftReason::Blocked(obstacle));
                 return;
@@ -843,11 +891,15 @@ impl Planner<'_> {
             (None, None) => return,
         };
         let why = match step {
-            UndoStep::Restore { .. } => match self.obstacle(path) {
-                Some(obstacle) => Some(LeftReason::Blocked(obstacle)),
-                None => self.facts.lacks(&step),
-            },
-            _ => None,
+            UndoStep::Restore { from, .. } => {
+                let obstacle = self.obstacle(path).or_else(|| {
+                    let is_there = from.is_some();
+                    let bar = self.bar_of_folder(path);
+                    bar.or_else(|| if is_there { self.bar_to_replace(path, before) } else { None })
+                });
+                obstacle.map(LeftReason::Blocked).or_else(|| self.facts.lacks(&step))
+            }
+            _ => self.bar_to_remove(path).map(LeftReason::Stays),
         };
         let becomes = if why.is_some() { made } else { wanted };
         if let Some(file) = self.files.get_mut(path) {

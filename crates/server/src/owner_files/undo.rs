@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
-use stile_domain::history::folder_modes::{FolderModes, folder_modes, folders_before};
+use stile_domain::history::folder_modes::{FolderModes, OWNER_ALONE, folder_modes, folders_before};
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::past_folder::{FolderNow, FolderRest, PastFolder};
 use stile_domain::history::undo_plan::again::{not_taken_back, undo_plan_again};
 use stile_domain::history::undo_plan::places::Places;
 use stile_domain::history::undo_plan::{
-    LeftChange, LeftReason, PathNow, UndoFacts, UndoPlan, UndoStep, folders_above,
+    LeftChange, LeftReason, Obstacle, PathNow, UndoFacts, UndoPlan, UndoStep, folders_above,
 };
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
@@ -174,11 +174,35 @@ async fn plan_folder_modes(
         now.extend(mode.map(|mode| (path.clone(), mode)));
     }
     let all = owner.history.folder_notes_at(before.keys())?;
-    let FolderModes { steps, mut left } = folder_modes(&before, &now, [&notes, &all]);
+    let modes = before.iter().map(|(path, folder)| (path.clone(), folder.mode)).collect();
+    let made = made_by_steps(&plan.steps, &modes);
+    let FolderModes { steps, mut left } = folder_modes(&before, [&now, &made], [&notes, &all]);
     left.retain(|left| !is_given_back(&left.path, undone));
     plan.steps.extend(steps);
     plan.left.extend(left);
-    Ok(before.into_iter().map(|(path, folder)| (path, folder.mode)).collect())
+    Ok(modes)
+}
+
+/// Returns the folders that steps make, or into which they bring something, with the modes that
+/// they give those that they make.
+fn made_by_steps(steps: &[UndoStep], modes: &BTreeMap<SpacePath, u32>) -> BTreeMap<SpacePath, u32> {
+    let mut made = BTreeMap::new();
+    for step in steps {
+        match step {
+            UndoStep::GiveFolder { path, mode, .. } => {
+                made.insert(path.clone(), mode & 0o777 | OWNER_ALONE);
+            }
+            UndoStep::Restore { path, .. } | UndoStep::MoveBack { to: path, .. } => {
+                for folder in folders_above(path) {
+                    if let Some(mode) = modes.get(&folder) {
+                        made.entry(folder).or_insert(*mode);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    made
 }
 
 /// Whether an undo gave a folder back already. Whatever mode it has now is somebody's then.
@@ -192,7 +216,8 @@ fn is_given_back(path: &SpacePath, undone: &[PastChange]) -> bool {
 async fn close_folders(owner: &OwnerFiles, steps: &[UndoStep]) {
     for step in steps {
         let UndoStep::SetFolderMode { path, from, to } = step else { continue };
-        let narrowed = from & to;
+        // What the server needs to work in the folder goes last.
+        let narrowed = from & (to | OWNER_ALONE);
         if narrowed != *from {
             let arguments = json!({ "path": path, "from": from, "to": narrowed });
             let _ = owner.call("folder.set_mode", arguments).await;
@@ -326,6 +351,8 @@ type Compared = ([SpacePath; 2], ChangeNumber);
 #[derive(Default)]
 struct Found {
     now: BTreeMap<SpacePath, PathNow>,
+    /// A file that has a version now, for each version.
+    files: BTreeMap<ContentHash, SpacePath>,
     /// Why a version cannot be given.
     lacks: BTreeMap<Restored, Option<LeftReason>>,
     /// The paths that were looked up without knowing what is there.
@@ -348,6 +375,10 @@ struct Found {
     standing: BTreeMap<SpacePath, Vec<PastChange>>,
     /// The paths of which they are not known.
     unknown_standing: BTreeSet<SpacePath>,
+    /// What keeps files and folders from being changed.
+    guards: BTreeMap<SpacePath, Option<Obstacle>>,
+    /// The files and folders of which that is not known.
+    unknown_guards: BTreeSet<SpacePath>,
     /// How versions are got that no file has now, and maybe no history: from what a step replaces.
     made: BTreeMap<ContentHash, MadeVersion>,
 }
@@ -386,6 +417,14 @@ impl UndoFacts for Found {
         known.unwrap_or(false)
     }
 
+    fn guard(&mut self, path: &SpacePath) -> Option<Obstacle> {
+        let known = self.guards.get(path).copied();
+        if known.is_none() {
+            self.unknown_guards.insert(path.clone());
+        }
+        known.flatten()
+    }
+
     fn moved_since(&mut self, path: &SpacePath, made: ChangeNumber) -> Option<SpacePath> {
         self.places.moved_from(path, made)
     }
@@ -395,14 +434,13 @@ impl UndoFacts for Found {
         path: &SpacePath,
         after: ChangeNumber,
         version: Option<ContentHash>,
-    ) -> Option<ChangeNumber> {
+    ) -> Option<PastChange> {
         let Some(standing) = self.standing.get(path) else {
             self.unknown_standing.insert(path.clone());
             return None;
         };
         let last = standing.iter().rev().take_while(|change| change.number > after);
-        let made = last.filter(|change| change.makes(path, version)).map(|change| change.number);
-        { made }.next()
+        { last }.find(|change| change.makes(path, version)).cloned()
     }
 
     fn folder(&mut self, path: &SpacePath) -> Option<FolderNow> {
@@ -436,8 +474,10 @@ async fn plan_of(
         let unknown_others = std::mem::take(&mut found.unknown_others);
         let unknown_standing = std::mem::take(&mut found.unknown_standing);
         let all_paths_are_known = unknown_paths.is_empty() && unknown_folders.is_empty();
+        let unknown_guards = std::mem::take(&mut found.unknown_guards);
         let all_versions_are_known = unknown.is_empty() && unknown_others.is_empty();
-        if all_paths_are_known && all_versions_are_known && unknown_standing.is_empty() {
+        let all_else_is_known = unknown_standing.is_empty() && unknown_guards.is_empty();
+        if all_paths_are_known && all_versions_are_known && all_else_is_known {
             return Ok((plan, found));
         }
         for path in unknown_folders {
@@ -446,11 +486,18 @@ async fn plan_of(
         }
         for path in unknown_paths {
             let now = owner.tools.path_now(&owner.caller, &path).await?;
+            if let PathNow::File(version) = now {
+                found.files.entry(version).or_insert_with(|| path.clone());
+            }
             found.now.insert(path, now);
         }
         for path in unknown_standing.into_iter().filter(|_| all_paths_are_known) {
             let standing = standing(owner, &path, (changes, undone))?;
             found.standing.insert(path, standing);
+        }
+        for path in unknown_guards.into_iter().filter(|_| all_paths_are_known) {
+            let guard = owner.tools.guard(&owner.caller, &path).await?;
+            found.guards.insert(path, guard);
         }
         for compared in unknown_others.into_iter().filter(|_| all_paths_are_known) {
             let is_other = is_other_file(owner, &found, &compared).await;
@@ -484,9 +531,7 @@ async fn is_other_file(
 async fn bytes_by_then(owner: &OwnerFiles, found: &Found, version: ContentHash) -> Option<Vec<u8>> {
     let (mut wanted, mut steps) = (version, Vec::new());
     let mut bytes = loop {
-        let is_source = |now: &PathNow| *now == PathNow::File(wanted);
-        let source = found.now.iter().find(|(_, now)| is_source(now)).map(|(path, _)| path);
-        let there = match source {
+        let there = match found.files.get(&wanted) {
             Some(source) => owner.tools.version_bytes(&owner.caller, source, None).await.ok(),
             None => owner.history.version_bytes(wanted, owner.most_bytes()).ok(),
         };

@@ -14,9 +14,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown,
-    fgetxattr, flistxattr, flock, fremovexattr, fsetxattr, fstat, fsync, linkat, mkdirat, openat,
-    readlinkat, renameat, renameat_with, statat, unlinkat,
+    Access, AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid, accessat,
+    fchmod, fchown, fgetxattr, flistxattr, flock, fremovexattr, fsetxattr, fstat, fsync, linkat,
+    mkdirat, openat, readlinkat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use stile_domain::facts::{FileStamp, UnixNanos};
@@ -179,6 +179,14 @@ pub(super) struct Status {
     pub(super) links: u64,
     pub(super) mode: u32,
     pub(super) owner: (u32, u32),
+}
+
+/// Whether this process may add entries to a folder, and remove some. A folder of which that is
+/// unknown counts as one.
+pub(super) fn may_write_in(folder: &OwnedFd) -> bool {
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    let found = accessat(folder, c".", access, AtFlags::EACCESS);
+    !matches!(found, Err(Errno::ACCESS | Errno::ROFS | Errno::PERM))
 }
 
 impl Status {

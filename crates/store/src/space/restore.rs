@@ -3,6 +3,7 @@
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChange};
+use stile_domain::history::undo_plan::Obstacle;
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, Permit, Read};
@@ -111,6 +112,30 @@ impl Space {
             let folder = inner.root.open_folder(permit.path());
             let status = folder.and_then(|folder| os::status(&folder));
             Ok(status.ok().map(|status| status.mode & 0o777))
+        })
+        .await
+    }
+
+    /// Returns what keeps the file or the folder at a path from being changed, as the changes of
+    /// files refuse it; `None` if there is neither.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if the space cannot be used.
+    pub async fn guard(&self, permit: Permit<Read>) -> Result<Option<Obstacle>, Refusal> {
+        self.answer(Disclosure::of(&permit), move |inner| {
+            let path = permit.path();
+            if let Ok(folder) = inner.root.open_folder(path) {
+                let status = os::status(&folder).ok();
+                let is_protected = status.is_some_and(|status| status.is_protected());
+                let is_barred = is_protected || !os::may_write_in(&folder);
+                return Ok(is_barred.then_some(Obstacle::Protected));
+            }
+            let Ok(file) = regular(inner.root.open_file(path), path) else { return Ok(None) };
+            Ok(match (file.status.links, file.status.is_protected()) {
+                (2.., _) => Some(Obstacle::HardLinked),
+                (_, true) => Some(Obstacle::Protected),
+                _ => None,
+            })
         })
         .await
     }

@@ -61,6 +61,18 @@ impl SpaceTools {
         self.space.folder_mode(principal.gate().permit::<Read>(path)?).await
     }
 
+    /// Returns what keeps the file or the folder at a path from being changed.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if the whole space cannot be used.
+    pub async fn guard(
+        &self,
+        principal: &Principal,
+        path: &SpacePath,
+    ) -> Result<Option<Obstacle>, Refusal> {
+        self.space.guard(principal.gate().permit::<Read>(path)?).await
+    }
+
     /// Returns what is in a folder; `None` if there is no folder.
     ///
     /// # Errors

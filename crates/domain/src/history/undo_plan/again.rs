@@ -193,14 +193,14 @@ impl<'u> TakenBack<'u> {
     }
 
     /// Returns those of the moves of files that undos took back. An undo at the path to which a
-    /// file was moved is one of that file only if a later change did not move it on, or an undo
-    /// took that one back, too. An undo that removed a file there since another change had made
-    /// one did not bring this one back to where it was.
+    /// file was moved is one of that file only if it removed it, since the changes had created it,
+    /// and a later change did not move it on before, or an undo took that one back, too. What
+    /// another client made there, or what was there before, is another file.
     fn moves_of(&self, changes: &[PastChange]) -> BTreeSet<ChangeNumber> {
         let (mut done, mut went_on) = (BTreeSet::new(), BTreeMap::new());
         let asked: BTreeSet<_> = changes.iter().map(|change| change.number).collect();
         let is_own = |undo: &PastChange| {
-            undo.after.is_some() || undo.takes_back.is_some_and(|first| asked.contains(&first))
+            undo.after.is_none() && undo.takes_back.is_some_and(|first| asked.contains(&first))
         };
         for change in changes.iter().rev().filter(|change| !change.kind.is_of_folder()) {
             let Some(to) = &change.to else {
@@ -357,7 +357,14 @@ fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) 
     let asked: BTreeSet<_> = group.changes.iter().map(|change| change.number).collect();
     let mut done = taken_back.of(&group.changes);
     let open = &asked - &done;
-    let (choice, steps) = choose_by_plan(group, &open, facts);
+    let ChosenPlan { choice, steps, ends } = choose_by_plan(group, &open, facts);
+    let mut again = changes_what_undos_left(group, &ends, facts);
+    // A file may still have to go on from where an undo left it.
+    let is_open = |change: &&PastChange| open.contains(&change.number);
+    again.retain(|path| !group.changes.iter().filter(is_open).any(|open| open.concerns(path)));
+    if open.is_empty() && !again.is_empty() {
+        return Choice::Nothing(UndoPlan::default());
+    }
     let all = group.all();
     let ended_by_own = ended_by_undo(group, &all);
     done.extend(&ended_by_own);
@@ -402,6 +409,7 @@ fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) 
             && steps.iter().filter(|other| touches(other, step.path())).count() == 1;
         if is_for_mode
             || is_by_others
+            || again.contains(step.path())
             || left_by_us.get(step.path()).is_some_and(|left| *left != now)
         {
             changed_since.insert(step.path().clone());
@@ -439,6 +447,27 @@ fn choose(group: &Group, taken_back: &TakenBack<'_>, facts: &mut dyn UndoFacts) 
         true => Choice::Nothing(plan),
         false => Choice::Rest(rest),
     }
+}
+
+/// Returns the paths that are as undos of a group left them, and that would not stay so. Where a
+/// client made another file of the same content, it may look as if that were still there.
+fn changes_what_undos_left(
+    group: &Group,
+    ends: &Ends,
+    facts: &mut dyn UndoFacts,
+) -> BTreeSet<SpacePath> {
+    let asked: BTreeSet<_> = group.changes.iter().map(|change| change.number).collect();
+    let mut last = BTreeMap::new();
+    for change in group.all() {
+        let is_undo = !asked.contains(&change.number);
+        last.extend(places_after(&change).into_iter().map(|(path, it)| (path, (is_undo, it))));
+    }
+    let mut is_as_left = |path: &&SpacePath| match last.get(*path) {
+        Some((true, Some(version))) => facts.now(path) == PathNow::File(*version),
+        Some((true, None)) => facts.now(path) == PathNow::Nothing,
+        _ => false,
+    };
+    ends.keys().filter(|path| is_as_left(path)).cloned().collect()
 }
 
 /// Adds the other folders of moves that are taken back and that concern one of the paths, so that
@@ -482,41 +511,60 @@ fn touches(step: &UndoStep, path: &SpacePath) -> bool {
     step.path() == path || matches!(step, UndoStep::MoveBack { to, .. } if to == path)
 }
 
-/// Chooses by what the plans come to. Returns the steps, too. `open` are the changes that no undo
-/// took back.
+/// The files that the steps of a plan change, with the versions that they have after all steps.
+type Ends = BTreeMap<SpacePath, Option<ContentHash>>;
+
+/// What was chosen by what the plans come to.
+struct ChosenPlan {
+    choice: Choice,
+    steps: Vec<UndoStep>,
+    ends: Ends,
+}
+
+impl ChosenPlan {
+    fn nothing(plan: UndoPlan) -> Self {
+        Self { choice: Choice::Nothing(plan), steps: Vec::new(), ends: Ends::new() }
+    }
+}
+
+/// Chooses by what the plans come to. `open` are the changes that no undo took back.
 fn choose_by_plan(
     group: &Group,
     open: &BTreeSet<ChangeNumber>,
     facts: &mut dyn UndoFacts,
-) -> (Choice, Vec<UndoStep>) {
+) -> ChosenPlan {
     let short = planned(&group.changes, facts);
-    let short_steps = short.plan.steps.clone();
+    let (short_ends, short_folders) = (ends(&short), short.known.ends());
+    let short_plan = short.plan;
+    let of_changes = |ends: Ends| {
+        let steps = short_plan.steps.clone();
+        ChosenPlan { choice: Choice::Changes, steps, ends }
+    };
     if group.undone.is_empty() {
-        return (Choice::Changes, short_steps);
+        return of_changes(short_ends);
     }
     // Then an undo's own change that could not be taken back is of no concern.
-    let is_done = open.is_empty() && short_steps.is_empty() && short.plan.left.is_empty();
-    let (short_foreign, short_left) = (foreign(&short.plan), short.plan.left.len());
-    let short_ends = (ends(&short), short.known.ends());
+    let is_done = open.is_empty() && short_plan.steps.is_empty() && short_plan.left.is_empty();
     let whole = planned(&group.all(), facts);
-    if foreign(&whole.plan) > short_foreign {
-        return (Choice::Changes, short_steps);
+    if foreign(&whole.plan) > foreign(&short_plan) {
+        return of_changes(short_ends);
     }
     let (whole_ends, whole_folders) = (ends(&whole), whole.known.ends());
     if comes_to_nothing(&whole) {
         if is_done {
-            return (Choice::Nothing(UndoPlan::default()), Vec::new());
+            return ChosenPlan::nothing(UndoPlan::default());
         }
         let Planner { plan, files, .. } = whole;
         return match has_other_file(&files, open, facts) {
-            true => (Choice::All, plan.steps),
-            false => (Choice::Nothing(plan), Vec::new()),
+            true => ChosenPlan { choice: Choice::All, steps: plan.steps, ends: whole_ends },
+            false => ChosenPlan::nothing(plan),
         };
     }
-    let is_same = whole.plan.left.len() == short_left && (whole_ends, whole_folders) == short_ends;
+    let is_same = whole.plan.left.len() == short_plan.left.len()
+        && (&whole_ends, whole_folders) == (&short_ends, short_folders);
     match is_same {
-        true => (Choice::Changes, short_steps),
-        false => (Choice::All, whole.plan.steps),
+        true => of_changes(short_ends),
+        false => ChosenPlan { choice: Choice::All, steps: whole.plan.steps, ends: whole_ends },
     }
 }
 
@@ -545,7 +593,7 @@ fn foreign(plan: &UndoPlan) -> usize {
 
 /// Returns the files that the steps change, with the versions that they have after all steps. A
 /// file of which only the other plan knows stays as it is.
-fn ends(planner: &Planner<'_>) -> BTreeMap<SpacePath, Option<ContentHash>> {
+fn ends(planner: &Planner<'_>) -> Ends {
     let is_changed = |file: &Planned| match file.at_first {
         PathNow::File(version) => file.made != Some(version),
         PathNow::Nothing | PathNow::Blocked(_) => file.made.is_some(),

@@ -120,7 +120,9 @@ impl Planner<'_> {
                 }
             }
             Whereabouts::InHistory(version) => match change.before {
-                _ if change.after != Some(*version) => is_of_file = false,
+                // Another client's changes in between are not taken back.
+                Some(_) if change.after != Some(*version) => return false,
+                None if change.after != Some(*version) => is_of_file = false,
                 Some(before) => *version = before,
                 None => {}
             },
@@ -132,7 +134,7 @@ impl Planner<'_> {
                 self.plan.left.extend(left.clone());
                 detour.left.extend(left);
             }
-            Whereabouts::Going => {}
+            Whereabouts::Going | Whereabouts::Waiting { .. } => {}
         }
         match is_creation {
             false => drop(self.detours.insert(change.path.clone(), detour)),
@@ -154,7 +156,8 @@ impl Planner<'_> {
         let (number, path) = (change.number, &change.path);
         let here = self.file(path, number).wanted;
         if change.after != Some(version) {
-            return self.leave(number, to, LeftReason::ChangedSince);
+            // Another client's changes in between are not taken back.
+            return self.move_back_from(change, to);
         }
         match here {
             None => self.give_on(path, number, version),

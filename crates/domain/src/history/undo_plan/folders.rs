@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::folder_modes::OWNER_ALONE;
 use super::super::past_folder::{FolderNow, FolderRest, PastFolder};
 use super::{
-    ChangeNumber, LeftChange, LeftReason, PastChange, PastChangeKind, PathNow, Planner, SpacePath,
-    UndoStep, below,
+    ChangeNumber, LeftChange, LeftReason, Obstacle, PastChange, PastChangeKind, PathNow, Planner,
+    SpacePath, UndoStep, below,
 };
 
 /// What the plan knows of folders.
@@ -305,7 +305,8 @@ impl Planner<'_> {
         if self.file(path, number).made.is_some() {
             return Some((Some(path.clone()), LeftReason::PathTaken));
         }
-        self.obstacle(path).map(|obstacle| (None, LeftReason::Blocked(obstacle)))
+        let obstacle = self.obstacle(path).or_else(|| self.bar_of_folder(path));
+        obstacle.map(|obstacle| (None, LeftReason::Blocked(obstacle)))
     }
 
     /// Whether a file or a folder has a name in a folder after the steps so far.
@@ -378,9 +379,26 @@ impl Planner<'_> {
             if stays || is_named {
                 continue;
             }
-            if let Some(change) = self.facts.made_by_other(&path, number, None) {
-                self.leave(number, &path, LeftReason::BackThroughOther { change });
+            if let Some(other) = self.facts.made_by_other(&path, number, None) {
+                let why = LeftReason::BackThroughOther { call: other.call };
+                self.leave(number, &path, why);
             }
+        }
+    }
+
+    /// Adds the step that removes an empty folder, unless it or the folder above is protected.
+    fn remove_or_leave(&mut self, folder: SpacePath, staying: &mut BTreeSet<SpacePath>) {
+        let made = self.known.made.get(&folder).copied();
+        let bar = made.and_then(|_| {
+            let is_protected = self.facts.guard(&folder).map(|_| Obstacle::Protected);
+            is_protected.or_else(|| self.bar_of_folder(&folder))
+        });
+        match (made, bar) {
+            (Some(number), Some(bar)) => {
+                self.leave(number, &folder, LeftReason::Stays(bar));
+                staying.insert(folder);
+            }
+            _ => self.add_removal(folder),
         }
     }
 
@@ -392,7 +410,7 @@ impl Planner<'_> {
         while let Some(folder) = self.folders.pop_last() {
             let held = self.held_in(&folder);
             let Some(first) = held.first() else {
-                self.add_removal(folder);
+                self.remove_or_leave(folder, &mut staying);
                 continue;
             };
             let Some(number) = self.known.made.remove(&folder) else { continue };

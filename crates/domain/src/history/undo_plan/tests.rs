@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::super::past_change::Author;
-use super::again::{undo_plan_again, undos_of};
+use super::again::{not_taken_back, undo_plan_again, undos_of};
 use super::places::Places;
 use super::*;
 use crate::records::instant::Instant;
@@ -45,6 +45,8 @@ struct Recorded {
     modes: BTreeMap<SpacePath, u8>,
     modes_before: BTreeMap<ChangeNumber, u8>,
     places: Places,
+    /// Changes of others that no undo took back.
+    standing: Vec<PastChange>,
 }
 
 /// The mode of a new file.
@@ -73,6 +75,16 @@ impl UndoFacts for &Recorded {
 
     fn moved_since(&mut self, path: &SpacePath, made: ChangeNumber) -> Option<SpacePath> {
         self.places.moved_from(path, made)
+    }
+
+    fn made_by_other(
+        &mut self,
+        path: &SpacePath,
+        after: ChangeNumber,
+        version: Option<ContentHash>,
+    ) -> Option<PastChange> {
+        let later = self.standing.iter().rev().filter(|change| change.number > after);
+        { later }.find(|change| change.makes(path, version)).cloned()
     }
 
     fn is_other_file(&mut self, now: &SpacePath, _: &SpacePath, before: ChangeNumber) -> bool {

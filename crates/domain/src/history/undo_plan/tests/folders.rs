@@ -31,9 +31,9 @@ impl UndoFacts for &World {
         path: &SpacePath,
         after: ChangeNumber,
         version: Option<ContentHash>,
-    ) -> Option<ChangeNumber> {
+    ) -> Option<PastChange> {
         let later = self.standing.iter().rev().filter(|change| change.number > after);
-        { later }.find(|change| change.makes(path, version)).map(|change| change.number)
+        { later }.find(|change| change.makes(path, version)).cloned()
     }
 
     fn now(&mut self, path: &SpacePath) -> PathNow {
@@ -592,7 +592,7 @@ fn a_file_does_not_come_back_to_the_path_of_a_folder_that_a_step_makes_again() {
 #[test]
 fn what_a_change_of_another_client_made_again_is_named() {
     let (f, g) = (path("/f"), path("/g"));
-    let by_other = |change| LeftReason::BackThroughOther { change: ChangeNumber(change) };
+    let by_other = |call| LeftReason::BackThroughOther { call: ChangeNumber(call) };
     for (own, others, named) in [
         (vec![Deed::Remove(f.clone())], vec![Deed::Write(f.clone(), 1)], Some(3)),
         (vec![Deed::Write(f.clone(), 2)], vec![Deed::Write(f.clone(), 1)], Some(3)),

@@ -264,3 +264,74 @@ fn an_undo_at_a_path_takes_nothing_back_of_a_file_that_went_on_from_there() {
     let left: Vec<_> = plan.left.iter().map(|left| (&left.path, &left.to, left.why)).collect();
     assert_eq!(left, [(&a, &Some(m), LeftReason::GoneSince)]);
 }
+
+/// An agent edited a note, another one removed it, and the agent made one with the content that it
+/// had at first. Once all is taken back, nothing is to be done.
+#[test]
+fn a_file_that_is_back_is_not_taken_for_one_of_the_same_content() {
+    let f = path("/f");
+    let mut world = Recorded::default();
+    world.write(&f, hash(1));
+    let from = world.changes.len();
+    world.write(&f, hash(2));
+    world.remove(&f);
+    world.write(&f, hash(1));
+    let [edited, removed, made] = &world.changes[from..] else { panic!() };
+    let (one, other) = (vec![edited.clone(), made.clone()], vec![removed.clone()]);
+    let undone = world.changes.len();
+    for _ in 0..2 {
+        world.undo_again(&one, undone);
+        world.undo_again(&other, undone);
+    }
+    for changes in [&one, &other] {
+        assert_eq!(world.undo_again(changes, undone), UndoPlan::default());
+    }
+    assert_eq!(world.disk, Disk::from([(f, hash(1))]));
+}
+
+proptest! {
+    /// Two agents turn each other's changes back, by few versions. Undos by turns come to an end,
+    /// and what is not back then is named.
+    #[test]
+    fn undos_of_two_agents_by_turns_give_everything_back_or_name_it(
+        before in deeds(),
+        done in prop::collection::vec((any::<bool>(), deeds_at(&["/a", "/b", "/c"])), 0..6),
+    ) {
+        let mut world = Recorded::default();
+        before.iter().for_each(|deed| world.act(deed));
+        let first = world.disk.clone();
+        let mut of_agents = [Vec::new(), Vec::new()];
+        for (is_other, deeds) in done {
+            let from = world.changes.len();
+            deeds.iter().take(3).for_each(|deed| world.act(deed));
+            of_agents[usize::from(is_other)].extend_from_slice(&world.changes[from..]);
+        }
+        let undone = world.changes.len();
+        let mut rounds = 0;
+        let left = loop {
+            let plans = of_agents.each_ref().map(|changes| {
+                world.standing = standing(&world, changes, undone);
+                world.undo_again(changes, undone)
+            });
+            if plans.iter().all(|plan| plan.steps.is_empty()) {
+                break plans.map(|plan| plan.left).concat();
+            }
+            rounds += 1;
+            prop_assert!(rounds < 20, "{:#?}", plans);
+        };
+        for (path, version) in first {
+            let is_named = left.iter().any(|it| it.path == path || it.to.as_ref() == Some(&path));
+            prop_assert!(
+                world.disk.get(&path) == Some(&version) || is_named,
+                "{} {:#?} {:#?}", path, left, world.changes
+            );
+        }
+    }
+}
+
+/// Returns the changes of others than one agent that no undo took back.
+fn standing(world: &Recorded, changes: &[PastChange], undone: usize) -> Vec<PastChange> {
+    let (before, undos) = world.changes.split_at(undone);
+    let others = before.iter().filter(|change| !changes.contains(change));
+    not_taken_back(others.cloned().collect(), undos)
+}
