@@ -58,7 +58,7 @@ pub struct Search {
     streams: Option<Vec<String>>,
     /// `newest` by the records' own time, or `relevance`.
     order: Option<OneOf<SearchOrderNames>>,
-    /// Default 25; `list` 100.
+    /// 25; 100 for `list`.
     limit: Option<WholeNumber<1, 100>>,
     /// `list`: a line each.
     detail: Option<OneOf<ListDetailNames>>,
