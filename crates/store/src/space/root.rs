@@ -73,12 +73,23 @@ impl Root {
         if why != Unserved::Missing {
             return Ok(Self { unserved, ..Self::open(path, &[])? });
         }
-        // Nothing can be read or made in a folder that was removed.
-        let empty = std::env::temp_dir().join(format!("stile-{}", uuid::Uuid::new_v4()));
+        // The folder of all people takes new folders; on some machines that of the system does not.
+        let around = path.ancestors().skip(1).find(|folder| folder.is_dir());
+        let places = [around.map(Path::to_owned), Some(std::env::temp_dir())];
+        let mut opened = Err(io::ErrorKind::NotFound.into());
+        for place in places.iter().flatten() {
+            opened = opened.or_else(|_| Self::open_removed(place));
+        }
+        Ok(Self { unserved, path: std::path::absolute(path)?, ..opened? })
+    }
+
+    /// Opens a folder that is then removed: nothing can be read or made in it.
+    fn open_removed(place: &Path) -> io::Result<Self> {
+        let empty = place.join(format!(".stile-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir(&empty)?;
         let opened = Self::open(&empty, &[]);
         std::fs::remove_dir(&empty)?;
-        Ok(Self { unserved, path: std::path::absolute(path)?, ..opened? })
+        opened
     }
 
     /// Returns the mount points that the owner named, each after those above it.
