@@ -360,9 +360,8 @@ fn an_older_export_of_notion_changes_nothing_and_is_counted() {
     assert_eq!(outdated(&rig, &[rig.write("april.zip", parts.finish())]), 0);
     assert_eq!(page_text(&rig), "April");
     // The folder of an export that was unpacked has times too.
+    rig.write(&format!("unpacked/{PAGE}"), "now");
     let folder = rig.folder.path().join("unpacked");
-    std::fs::create_dir(&folder).unwrap();
-    std::fs::write(folder.join(PAGE), "now").unwrap();
     assert_eq!(outdated(&rig, &[folder]), 0);
     assert_eq!(page_text(&rig), "now");
 }

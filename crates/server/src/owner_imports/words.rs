@@ -124,7 +124,7 @@ fn misfit((name, found): (&String, &MisfitValues)) -> String {
     let (values, are) = if *rows == 1 { ("1 value", "is") } else { ("values", "are") };
     let count = if *rows == 1 { String::new() } else { format!("{rows} ") };
     let (member, left_out) = match are_members {
-        true => ("for the member ", "Counts and groups leave such members out"),
+        true => ("the member ", "Counts and groups leave such members out"),
         false => ("", "Sums and ranges leave such values out"),
     };
     format!(
