@@ -239,6 +239,13 @@ pub enum Refusal {
          same with `stile space adopt`."
     )]
     RootReplaced,
+    /// There is no folder at the place of the space where one was served before.
+    #[error(
+        "the folder of this space is missing: it was served before and is not there now, and no \
+         empty one takes its place. Nothing was read or written. Ask the user: whoever runs the \
+         server puts it back."
+    )]
+    RootMissing,
     /// The caller cancelled the call or hung up before anything was changed.
     #[error("the call was cancelled. Nothing was written.")]
     Cancelled,
@@ -609,7 +616,9 @@ impl Refusal {
             Self::NotPermitted { .. } => ("not_permitted", Remedy::User),
             Self::ReadOnly { .. } | Self::NotAppendable { .. } => ("not_permitted", Remedy::User),
             Self::FolderNotEmpty { .. } => ("folder_not_empty", Remedy::Agent),
-            Self::RootMoved | Self::RootReplaced => ("root_moved", Remedy::User),
+            Self::RootMoved | Self::RootReplaced | Self::RootMissing => {
+                ("root_moved", Remedy::User)
+            }
             Self::Cancelled => ("cancelled", Remedy::Agent),
             Self::Busy { .. } => ("busy", Remedy::Time),
             Self::NotText { .. }

@@ -137,9 +137,17 @@ pub trait ImportRows {
     /// A failure to read, after which no row follows. A row that cannot be used is not an error.
     fn next(&mut self) -> io::Result<Option<LocatedRow>>;
 
+    /// Returns what is left out of the rows, once all are read.
+    fn left_out(&self) -> Option<LeftOut> {
+        None
+    }
+
     /// Returns how many of the importer's [`byte_count`](Importer::byte_count) were read.
     fn consumed(&self) -> u64;
 }
+
+/// What an importer leaves out of a file and why, as the end of a sentence, and how many there are.
+pub type LeftOut = (&'static str, u64);
 
 /// A row with its place in the input.
 #[derive(Debug)]

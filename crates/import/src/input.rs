@@ -17,7 +17,8 @@ use stile_store::records::PreparedRecord;
 use stile_store::space::note_folder::NoteFolder;
 
 use crate::attachment::Attachment;
-use crate::importer::{ImportRows, ImportTarget, Importer, LocatedRow};
+use crate::export_age::{ExportAge, ExportTime};
+use crate::importer::{ImportRows, ImportTarget, Importer, LeftOut, LocatedRow};
 use crate::importers::csv::form::CsvForm;
 use crate::importers::json_text::RepairedRows;
 use crate::importers::notion_rows::DatabasePages;
@@ -59,6 +60,12 @@ pub struct ImportInput {
     pub dates: Option<DateOrder>,
     /// The pages that the rows of a database of Notion are; `None` for other files.
     pub pages: Option<Arc<DatabasePages>>,
+    /// When the export was made that the file is of; `None` for a format whose rows replace what is
+    /// stored whenever they are imported.
+    pub exported: Option<ExportTime>,
+    /// How the export stands to those in the stream; `None` until that is found, and for other
+    /// formats.
+    pub(crate) age: Option<ExportAge>,
 }
 
 impl ImportInput {
@@ -73,6 +80,8 @@ impl ImportInput {
             repairs_text: false,
             dates: None,
             pages: None,
+            exported: None,
+            age: None,
         }
     }
 
@@ -135,6 +144,8 @@ pub(crate) type RowRecord = (RecordKey, Option<PreparedRecord>);
 /// A row with the importer that read it.
 pub(crate) struct InputRow {
     pub(crate) importer: &'static Importer,
+    /// How the export of the row stands to those in the stream; `None` for other formats.
+    pub(crate) age: Option<ExportAge>,
     pub(crate) located: LocatedRow,
     /// `None` unless the row is complete.
     pub(crate) record: Option<RowRecord>,
@@ -252,12 +263,22 @@ pub(crate) struct InputRows<'i> {
     reported: u64,
     total: u64,
     target: ImportTarget,
+    /// What the inputs that are read leave out, until [`Self::take_left_out`].
+    left_out: Vec<LeftOut>,
 }
 
 impl<'i> InputRows<'i> {
     pub(crate) fn new(inputs: &'i [ImportInput], target: ImportTarget) -> Self {
         let total = inputs.iter().map(ImportInput::byte_count).sum();
-        Self { remaining: inputs.iter(), current: None, before: 0, reported: 0, total, target }
+        let (remaining, left_out) = (inputs.iter(), Vec::new());
+        Self { remaining, current: None, before: 0, reported: 0, total, target, left_out }
+    }
+
+    /// Reports what the inputs that are read leave out.
+    pub(crate) fn take_left_out(&mut self, report: &mut ImportReport) {
+        for (what, count) in self.left_out.drain(..) {
+            *report.left_out.entry(what).or_default() += count;
+        }
     }
 
     /// Returns the next row, or `None` after the last row of the last input.
@@ -278,11 +299,12 @@ impl<'i> InputRows<'i> {
             };
             match rows.next().map_err(|error| unreadable(input, error))? {
                 Some(located) => {
-                    let importer = input.importer;
-                    return Ok(Some(InputRow { importer, located, record: None }));
+                    let ImportInput { importer, age, .. } = *input;
+                    return Ok(Some(InputRow { importer, age, located, record: None }));
                 }
                 None => {
                     self.before += rows.consumed();
+                    self.left_out.extend(rows.left_out());
                     self.current = None;
                 }
             }
@@ -307,7 +329,8 @@ impl<'i> InputRows<'i> {
             rows.push(row);
         }
         let progress = ImportProgress { storing: true, bytes: self.consumed(), total: self.total };
-        if rows.is_empty() {
+        self.take_left_out(&mut report);
+        if rows.is_empty() && report.left_out.is_empty() {
             return Ok(None);
         }
         Ok(Some(ReadRows { rows, stored: 0, bytes: in_memory, report, progress }))

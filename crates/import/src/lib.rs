@@ -4,7 +4,7 @@
 //! list of all, each of which opens its input through [`source`]. [`collections`] divides an export
 //! with several kinds of data among them. [`attachment_text`] reads the text of attached documents.
 //! [`run`] stores the rows of an import: it reads them through [`input`], as the owner says in
-//! [`reading`], and reports them as [`report`] defines. [`export`] writes records to files and
+//! [`reading`], and reports them as [`report`] defines; [`export_age`] keeps older exports from replacing newer ones. [`export`] writes records to files and
 //! [`restore`] reads them back. [`sync`] keeps records in step with a folder of notes.
 
 pub mod importer;
@@ -21,6 +21,7 @@ mod json_object;
 
 pub mod collections;
 mod conversations;
+pub mod export_age;
 pub mod input;
 pub mod reading;
 pub mod report;

@@ -7,7 +7,7 @@ use stile_domain::records::declaration::{BadDeclaration, Declaration};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::StoredValue;
 use stile_domain::records::table::column::OpenDates;
-use stile_domain::records::value::{FieldValue, RecordFields};
+use stile_domain::records::value::RecordFields;
 use stile_domain::unseen::shown_start;
 use stile_store::records::{UpsertOutcome, WriteRefusal};
 
@@ -41,6 +41,11 @@ pub struct ImportReport {
     /// How many of the unchanged rows are older than the stored records, by the field that says
     /// when a record was changed, with its name; `None` if there is no such row.
     pub older: Option<(String, u64)>,
+    /// How many of the unchanged rows differ from the stored records, and are of an older export,
+    /// or of one that does not say when it was made.
+    pub outdated: u64,
+    /// What was left out of the files, as the end of a sentence, and how many there were.
+    pub left_out: BTreeMap<&'static str, u64>,
     /// How many rows could not be stored.
     pub bad_rows: u64,
     /// The first [`BAD_ROWS_LISTED`] rows that could not be stored.
@@ -78,8 +83,10 @@ pub struct MisfitValues {
     pub declared: String,
     /// How many rows have such a value.
     pub rows: u64,
-    /// The beginning of the first such value.
+    /// The beginning of the first such value, or of the member of a list that does not fit.
     pub example: String,
+    /// Whether the example is a member of a list whose others may fit.
+    pub are_members: bool,
     /// The file of the first such value, as the caller named it.
     pub file: String,
     /// The line where its row begins, 1-based.
@@ -114,6 +121,13 @@ impl ImportReport {
         self.older.get_or_insert_with(|| (field.to_owned(), 0)).1 += 1;
     }
 
+    /// Counts a row that differs from the stored record and is of an older export, or of one that
+    /// does not say when it was made.
+    pub(crate) fn count_outdated(&mut self) {
+        self.unchanged += 1;
+        self.outdated += 1;
+    }
+
     /// Adds the counts and bad rows of another import.
     pub(crate) fn add(&mut self, other: Self) {
         self.added += other.added;
@@ -121,6 +135,10 @@ impl ImportReport {
         self.unchanged += other.unchanged;
         if let Some((field, rows)) = other.older {
             self.older.get_or_insert((field, 0)).1 += rows;
+        }
+        self.outdated += other.outdated;
+        for (what, count) in other.left_out {
+            *self.left_out.entry(what).or_default() += count;
         }
         self.bad_rows += other.bad_rows;
         self.bad.extend(other.bad);
@@ -155,13 +173,14 @@ impl ImportReport {
                 self.add_undeclared(name, 1);
                 continue;
             };
-            if !declared.admits(StoredValue::from(value)) {
-                let example = match value {
-                    FieldValue::Text(text) => shown_start(text, EXAMPLE_CHARS),
-                    other => shown_start(&other.to_json(), EXAMPLE_CHARS),
-                };
+            let value = StoredValue::from(value);
+            if !declared.admits(value) {
+                let member = declared.misfit_member(value);
+                let are_members = member.is_some();
+                let example = member.unwrap_or_else(|| value.shown());
+                let example = shown_start(&example, EXAMPLE_CHARS);
                 let (declared, file) = (declared.described_type(), file.to_owned());
-                let found = MisfitValues { declared, rows: 1, example, file, line };
+                let found = MisfitValues { declared, rows: 1, example, are_members, file, line };
                 self.add_misfits(name.clone(), found);
             }
         }

@@ -34,6 +34,7 @@ use stile_store::records::{
 use crate::attachment;
 use crate::attachment_text::{self, AttachmentTexts, TextReader};
 use crate::conversations;
+use crate::export_age::{self, ExportAge};
 use crate::importer::{
     ImportRow, ImportTarget, Importer, LocatedRow, StreamDeclaration, UnusableRow,
 };
@@ -155,10 +156,14 @@ impl Import<'_> {
         let stop = StoppedImport::before_any_row;
         let owner = self.caller.gate().owner().map_err(|problem| stop(problem.into()))?;
         let mut report = ImportReport::default();
-        let PlannedImport { inputs, stream } =
+        let PlannedImport { mut inputs, stream } =
             self.plan(&owner, inputs, &mut report, on_progress).map_err(stop)?;
-        let inputs = inputs.as_slice();
         let declaration = stream.as_ref().map(|stream| &stream.declaration);
+        let newest = declaration.and_then(export_age::newest);
+        for input in &mut inputs {
+            input.age = input.exported.map(|time| ExportAge::of(time, newest));
+        }
+        let inputs = inputs.as_slice();
         let mut pass = StoringPass {
             import: self,
             semantics: declaration.map_or_else(Semantics::default, Declaration::semantics),
@@ -197,6 +202,7 @@ impl Import<'_> {
             }
             stored => stored,
         };
+        let stored = stored.and_then(|()| self.remember_exports(&owner, inputs));
         match stored {
             Ok(()) => Ok(pass.report),
             Err(error) if self.bad_rows == BadRowPolicy::StoreNothing => Err(stop(error)),
@@ -351,6 +357,24 @@ impl Import<'_> {
         Ok(changed)
     }
 
+    /// Lets the declaration of the stream remember the newest export, now that its rows are stored.
+    fn remember_exports(
+        &self,
+        owner: &OwnerPermit,
+        inputs: &[ImportInput],
+    ) -> Result<(), ImportError> {
+        if inputs.iter().all(|input| input.exported.is_none()) {
+            return Ok(());
+        }
+        let Some(stored) = self.stored_stream(owner)? else { return Ok(()) };
+        let times = inputs.iter().filter_map(|input| input.exported);
+        let Some(json) = export_age::remember_in(&stored.declaration, times) else {
+            return Ok(());
+        };
+        let declaration = Declaration::parse_stored(&json).map_err(ImportError::Key)?;
+        self.redeclare(owner, &stored, declaration).map(drop)
+    }
+
     /// Returns the declaration that a new stream will get; `None` if no input has a row to infer it
     /// from.
     fn new_declaration(
@@ -359,6 +383,12 @@ impl Import<'_> {
         because: &mut Vec<String>,
         on_progress: OnProgress<'_>,
     ) -> Result<Option<Declaration>, ImportError> {
+        // Of several exports the newest has the columns of now, and it is the last one.
+        let are_exports = inputs.iter().all(|input| input.exported.is_some());
+        let mut inputs: Vec<&ImportInput> = inputs.iter().collect();
+        if are_exports {
+            inputs.reverse();
+        }
         for input in inputs {
             let rows = InputRows::new(std::slice::from_ref(input), self.target.clone());
             let declared = match input.importer.preset() {
@@ -505,14 +535,15 @@ fn keep_derived(
     Ok(())
 }
 
-/// Returns whether the stored record with a row's key is a later version of the row.
+/// Returns whether the stored record with a row's key is a later version of the row; `None` if the
+/// field does not tell.
 fn is_older(
     batch: &WriteBatch<'_>,
     target: &TargetStream,
     field: &ChangeTimeField,
     key: &RecordKey,
     row: &RecordFields,
-) -> Result<bool, Problem> {
+) -> Result<Option<bool>, Problem> {
     let stored = batch.short_values(target, key, &[&field.name])?;
     let value = |fields: &RecordFields| {
         fields.iter().find(|(name, _)| *name == field.name).map(|(_, value)| value.clone())
@@ -613,6 +644,7 @@ impl StoringPass<'_> {
                 self.reject(bad);
             }
         }
+        rows.take_left_out(&mut self.report);
         Ok(())
     }
 
@@ -639,7 +671,10 @@ impl StoringPass<'_> {
                 });
                 match next {
                     Ok(Some(mut row)) => pass.store(batch, target, &mut row)?,
-                    Ok(None) => return Ok(Ok(())),
+                    Ok(None) => {
+                        rows.take_left_out(&mut pass.report);
+                        return Ok(Ok(()));
+                    }
                     Err(error) => return Ok(Err(error)),
                 }
                 if let Some(bad) = pass.report.bad.pop() {
@@ -757,11 +792,11 @@ impl StoringPass<'_> {
         &mut self,
         batch: &mut WriteBatch<'_>,
         target: &TargetStream,
-        InputRow { importer, located, record }: &mut InputRow,
+        InputRow { importer, age, located, record }: &mut InputRow,
     ) -> Result<(), Problem> {
         let LocatedRow { file, line, row } = located;
         let stored = match row {
-            Ok(row) => self.upsert(batch, target, importer, row, record)?,
+            Ok(row) => self.upsert(batch, target, (importer, *age), row, record)?,
             Err(bad) => Err(bad.clone()),
         };
         if let Err(bad) = stored {
@@ -774,16 +809,18 @@ impl StoringPass<'_> {
         &mut self,
         batch: &mut WriteBatch<'_>,
         target: &TargetStream,
-        importer: &Importer,
+        (importer, age): (&Importer, Option<ExportAge>),
         row: &mut ImportRow,
         record: &mut Option<RowRecord>,
     ) -> Result<Result<(), UnusableRow>, Problem> {
-        // A row that says when it was changed is a version of the record with its key, and no copy.
+        // A row that says when it was changed, or whose export does, is a version of the record with
+        // its key, and no copy.
         let says_when = self.change_time.as_ref().is_some_and(|field| {
             importer.preset().is_some_and(|preset| !preset.keys_can_be_forged)
                 && row.fields.iter().any(|(name, _)| *name == field.name)
         });
-        if let Some(preset) = self.completion.versioned_by(importer).filter(|_| !says_when) {
+        let is_version = says_when || age.is_some();
+        if let Some(preset) = self.completion.versioned_by(importer).filter(|_| !is_version) {
             self.versions.make_unique(preset, &mut row.fields, |key, fields| {
                 // The stored record has addresses of blobs, which the row gets below.
                 let mut fields = fields.clone();
@@ -805,6 +842,7 @@ impl StoringPass<'_> {
             },
         };
         // Files are what their owner has now, whatever time they say.
+        let mut is_known = None;
         if importer.name != markdown::IMPORTER.name
             && let Some(field) = &self.change_time
         {
@@ -812,10 +850,20 @@ impl StoringPass<'_> {
                 Some(had) => had,
                 None => *self.had_records.insert(batch.has_records(target)?),
             };
-            if (had_records || says_when) && is_older(batch, target, field, key, &row.fields)? {
+            if had_records || says_when {
+                is_known = is_older(batch, target, field, key, &row.fields)?;
+            }
+            if is_known == Some(true) {
                 self.report.count_older(&field.name);
                 return Ok(Ok(()));
             }
+        }
+        if age == Some(ExportAge::Outdated)
+            && is_known.is_none()
+            && batch.differs_from(target, key, &row.fields, &[])?
+        {
+            self.report.count_outdated();
+            return Ok(Ok(()));
         }
         for attachment in &row.attachments {
             if let Err(refused) = attachment.store(batch)? {

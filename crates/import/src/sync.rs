@@ -317,16 +317,8 @@ impl NoteSync {
             bytes: changed.iter().map(|(_, stamp)| stamp.size).sum(),
             should_stop: self.should_stop(),
         };
-        let input = ImportInput {
-            path: PathBuf::from(".").into(),
-            importer: &markdown::IMPORTER,
-            selection: Some(selection),
-            csv_form: None,
-            rows_path: None,
-            repairs_text: false,
-            dates: None,
-            pages: None,
-        };
+        let whole = ImportInput::whole(PathBuf::from("."), &markdown::IMPORTER);
+        let input = ImportInput { selection: Some(selection), ..whole };
         let rejected = RefCell::new(HashMap::new());
         let import = Import {
             services: &self.services,

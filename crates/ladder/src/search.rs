@@ -30,8 +30,9 @@ use super::search_notes::{records_only, warnings};
 use super::text_lines;
 use super::wire;
 
-/// The number of hits of a call without a limit.
+/// The number of hits of a call without a limit, and of one that shows each in a line.
 const USUAL_LIMIT: u64 = 25;
+const LIST_LIMIT: u64 = 100;
 /// The bytes of a hit's other members, and of the continuation of the whole record.
 const OTHERS_BYTES: usize = 512;
 /// The most characters of an excerpt and of a title in the text.
@@ -57,7 +58,7 @@ pub struct Search {
     streams: Option<Vec<String>>,
     /// `newest` by the records' own time, or `relevance`.
     order: Option<OneOf<SearchOrderNames>>,
-    /// 25 if left out.
+    /// 25; 100 for `list`.
     limit: Option<WholeNumber<1, 100>>,
     /// `list`: a line each.
     detail: Option<OneOf<ListDetailNames>>,
@@ -170,7 +171,7 @@ impl Search {
         Ok(ReadRequest::Search(SearchRecords {
             q: Some(self.q.clone()),
             order: self.order.map(OneOf::word),
-            limit: self.limit.map(|limit| limit.0),
+            limit: self.limit.map(|limit| limit.0).or(self.detail.map(|_| LIST_LIMIT)),
             cursor: self.cursor.clone(),
             cursors: Some("each"),
             streams: self.streams.clone().unwrap_or_default(),
@@ -239,9 +240,12 @@ impl RecordTool for Search {
         });
         let has_more = response.next_cursor.is_some();
         let total = response.meta.as_ref().and_then(Total::of);
+        // A server that says no number has more than this page, if another one follows.
+        let uncounted = Total { records: count as u64, is_exact: false };
+        let total = total.or(has_more.then_some(uncounted));
         let head = |shown: usize| {
             let is_cut = has_more || shown < count;
-            let is_long = total.is_some_and(|total| total.records > USUAL_LIMIT);
+            let is_long = has_more || total.is_some_and(|total| total.records > USUAL_LIMIT);
             let more = match is_cut {
                 true if is_long && self.detail.is_none() => {
                     " has_more=true; `detail` `list` shows a hundred."

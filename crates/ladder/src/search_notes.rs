@@ -43,6 +43,9 @@ pub(super) fn warnings(meta: &Json, q: &str, has_filter: bool) -> Vec<String> {
     lines
 }
 
+/// The code of the warning that lists are not searched.
+const UNSEARCHED: &str = "lists_not_searched";
+
 /// Renders in how many records each term of a search without hits occurs, and what to try: a search
 /// for those that do occur, or one that excludes nothing.
 fn term_counts(meta: &Json, q: &str, has_filter: bool) -> Option<String> {
@@ -50,6 +53,15 @@ fn term_counts(meta: &Json, q: &str, has_filter: bool) -> Option<String> {
     const TERM_CHARS: usize = 40;
     const TRIED_BYTES: usize = 200;
     let terms = meta.get("terms")?.as_array()?;
+    let warnings = meta.get("warnings").and_then(Json::as_array).into_iter().flatten();
+    // The records can have the word where no search looks.
+    let is_all = !warnings.into_iter().any(|it| it.get("code") == Some(&json!(UNSEARCHED)));
+    let nowhere = match (is_all, has_filter) {
+        (true, false) => "is in no record",
+        (true, true) => "is in no record that the filter admits",
+        (false, false) => "is in no searched field",
+        (false, true) => "is in no searched field of the records that the filter admits",
+    };
     let (mut counts, mut tried) = (Vec::new(), Vec::new());
     for term in terms.iter().take(8) {
         let text = term.get("term")?.as_str()?;
@@ -59,8 +71,7 @@ fn term_counts(meta: &Json, q: &str, has_filter: bool) -> Option<String> {
             Json::from(prefix_within(text, TERM_CHARS, 2 * TERM_CHARS).0).to_string(),
         );
         counts.push(match (records, has_more) {
-            (0, _) if has_filter => format!("{shown} is in no record that the filter admits"),
-            (0, _) => format!("{shown} is in no record"),
+            (0, _) => format!("{shown} {nowhere}"),
             (_, true) => format!("{shown} in more than {records}"),
             _ => format!("{shown} in {records}"),
         });

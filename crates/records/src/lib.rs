@@ -49,6 +49,7 @@ mod stream_description;
 pub(crate) mod test_store;
 pub mod token_issuer;
 mod type_marks;
+mod unsearched_lists;
 mod value_preview;
 
 pub use service::RecordService;

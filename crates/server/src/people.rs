@@ -2,11 +2,14 @@
 //! records.
 //!
 //! The verified subject of a token says whose service answers. A service is opened when its person
-//! first calls, and closed when others need the room, but never while a request uses it.
+//! first calls, and closed when others need the room, but never while a request uses it. Where its
+//! folder is not the one any more that was opened, it is opened anew.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+use stile_store::space::Space;
 
 use crate::owned_space::OwnedSpace;
 use crate::service::Service;
@@ -33,8 +36,19 @@ pub struct Person {
     pub service: Service,
     /// The person's space, for the person's own pages.
     pub owned: Option<OwnedSpace>,
+    /// The person's folder, which a request looks for again where it is not any more; `None` for
+    /// people without files.
+    pub space: Option<Space>,
     /// Whether the service stays open for the next request.
     pub stays_open: bool,
+}
+
+impl Person {
+    /// Whether the folder that was opened is the one at its place. Blocks at most once in a second.
+    fn is_in_place(&self) -> bool {
+        let Some(space) = &self.space else { return true };
+        space.was_in_place() || tokio::task::block_in_place(|| space.is_in_place())
+    }
 }
 
 struct Known {
@@ -61,9 +75,15 @@ impl People {
     /// [`Unavailable`] if the service cannot be opened.
     pub fn of(&self, subject: &str) -> Result<Arc<Person>, Unavailable> {
         let now = Instant::now();
-        if let Some(known) = self.lock().get_mut(subject) {
+        let known = self.lock().get_mut(subject).map(|known| {
             known.used = now;
-            return Ok(Arc::clone(&known.person));
+            Arc::clone(&known.person)
+        });
+        if let Some(person) = known {
+            if person.is_in_place() {
+                return Ok(person);
+            }
+            self.close(subject, person);
         }
         let person = Arc::new(tokio::task::block_in_place(|| (self.open)(subject))?);
         if !person.stays_open {
@@ -78,6 +98,16 @@ impl People {
         // A service closes its files when it is dropped, which may block.
         drop(closed);
         Ok(person)
+    }
+
+    /// Closes the service of a person whose folder was moved or replaced, so that what is at its
+    /// place now is opened, or refused.
+    fn close(&self, subject: &str, moved: Arc<Person>) {
+        let mut all = self.lock();
+        let is_it = all.get(subject).is_some_and(|known| Arc::ptr_eq(&known.person, &moved));
+        let closed = if is_it { all.remove(subject) } else { None };
+        drop(all);
+        tokio::task::block_in_place(|| drop((closed, moved)));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Known>> {
@@ -116,6 +146,7 @@ mod tests {
                 _ => Ok(Person {
                     service: Service::default(),
                     owned: None,
+                    space: None,
                     stays_open: subject != "brief",
                 }),
             }

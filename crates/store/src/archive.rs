@@ -10,15 +10,17 @@
 //! *Source*: APPNOTE.TXT 6.3.10, sections 4.3.7 (the header before an entry's data) and 4.4.
 
 use std::collections::HashSet;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufReader, Error, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
+use stile_domain::records::instant::Instant;
 use zip::CompressionMethod;
 use zip::read::{Config, ZipFileEntry};
 use zip::unstable::read::ZipIterable;
@@ -65,6 +67,9 @@ pub struct ArchiveEntry {
     pub name: String,
     /// The size of the unpacked entry in bytes.
     pub bytes: u64,
+    /// When the file was changed last, as far as the archive says. A zip file says it by the clock of
+    /// the place where it was written, which is taken for UTC.
+    pub modified: Option<Instant>,
     packed: Option<ZipEntry>,
 }
 
@@ -136,8 +141,12 @@ impl Archive {
         }
         let name =
             path.file_name().and_then(|name| name.to_str()).ok_or(ErrorKind::InvalidFilename)?;
-        let entries =
-            vec![ArchiveEntry { name: name.to_owned(), bytes: source.bytes, packed: None }];
+        let entries = vec![ArchiveEntry {
+            name: name.to_owned(),
+            bytes: source.bytes,
+            modified: path.metadata().ok().and_then(|found| modified_on_disk(&found)),
+            packed: None,
+        }];
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         Ok(Self { location: Location::Folder(folder), entries, refused: Vec::new() })
     }
@@ -201,8 +210,9 @@ impl Archive {
         for found in files::below(path, &|_| true)? {
             match found.name {
                 Some(name) if is_plain(&name) => {
-                    let bytes = found.path.metadata()?.len();
-                    entries.push(ArchiveEntry { name, bytes, packed: None });
+                    let metadata = found.path.metadata()?;
+                    let (bytes, modified) = (metadata.len(), modified_on_disk(&metadata));
+                    entries.push(ArchiveEntry { name, bytes, modified, packed: None });
                 }
                 _ => refuse(
                     &mut refused,
@@ -324,7 +334,22 @@ fn check(found: &ZipFileEntry<'_>) -> Result<ArchiveEntry, ArchiveEntryError> {
         crc: found.crc32(),
         is_deflated,
     };
-    Ok(ArchiveEntry { name: name.to_owned(), bytes: found.size(), packed: Some(packed) })
+    let (name, modified) = (name.to_owned(), modified_in_zip(found));
+    Ok(ArchiveEntry { name, bytes: found.size(), modified, packed: Some(packed) })
+}
+
+fn modified_on_disk(metadata: &Metadata) -> Option<Instant> {
+    let since = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_micros()).ok().map(Instant)
+}
+
+/// Returns the time of an entry. `None` for the first moment of 1980, which programs write that know
+/// no time.
+fn modified_in_zip(found: &ZipFileEntry<'_>) -> Option<Instant> {
+    let time = found.last_modified().filter(|time| *time != zip::DateTime::default())?;
+    let (year, month, day) = (time.year(), time.month(), time.day());
+    let (hour, minute, second) = (time.hour(), time.minute(), time.second());
+    Instant::parse(&format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"))
 }
 
 /// Reads the bytes of an entry, exactly as many as the archive states.

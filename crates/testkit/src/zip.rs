@@ -26,6 +26,8 @@ pub struct Member {
     pub size: u32,
     /// The upper half is the mode of a Unix file.
     pub attributes: u32,
+    /// The time and the date of MS-DOS. By default the first moment of 1980.
+    pub modified: (u16, u16),
 }
 
 impl Member {
@@ -42,6 +44,7 @@ impl Member {
             crc: crc.sum(),
             size,
             attributes: 0,
+            modified: (0, 0x21),
         }
     }
 
@@ -50,6 +53,12 @@ impl Member {
         let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(data).unwrap();
         Self { data: encoder.finish().unwrap(), method: 8, ..Self::stored(name, data) }
+    }
+
+    /// Gives the entry the first moment of a day of this century as its time.
+    #[must_use]
+    pub fn on_day(self, year: u16, month: u16, day: u16) -> Self {
+        Self { modified: (0, (year - 1980) << 9 | month << 5 | day), ..self }
     }
 }
 
@@ -107,7 +116,8 @@ fn common(member: &Member) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(member.flags.to_le_bytes());
     bytes.extend(member.method.to_le_bytes());
-    bytes.extend([0, 0, 0x21, 0]);
+    bytes.extend(member.modified.0.to_le_bytes());
+    bytes.extend(member.modified.1.to_le_bytes());
     bytes.extend(member.crc.to_le_bytes());
     bytes.extend(u32::try_from(member.data.len()).unwrap().to_le_bytes());
     bytes.extend(member.size.to_le_bytes());

@@ -81,6 +81,7 @@ mod tests {
             Refusal::Busy { path: path(), is_locked_by_other: true },
             Refusal::RootMoved,
             Refusal::RootReplaced,
+            Refusal::RootMissing,
             Refusal::Cancelled,
             Refusal::NoSpace { path: path() },
             Refusal::JournalFull,

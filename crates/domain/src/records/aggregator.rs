@@ -6,7 +6,8 @@
 //! field that is absent, null, an object or of another type counts as having no value. Of a list
 //! that is declared as one each member counts: its record is in the group of each of them. Integers
 //! and other numbers are one type here. A value that a record has and that does not count is left
-//! out, and the aggregator says how many of a field are, with one of them as an example.
+//! out, and the aggregator says how many of a field are, with one of them as an example. So is a
+//! member of a list that does not count, also where others of its list do.
 
 use std::cmp::Ordering;
 use std::collections::hash_map::Entry;
@@ -171,6 +172,10 @@ pub struct LeftOutValues {
     pub values: u64,
     /// One of the values: a text, or else its JSON. `None` if all are kept in pieces.
     pub example: Option<String>,
+    /// The number of records with a list some of whose members count and others do not.
+    pub lists: u64,
+    /// One of the members that do not count. `None` if all are lists or objects.
+    pub member: Option<String>,
 }
 
 /// What an aggregator computes.
@@ -253,8 +258,11 @@ impl Aggregator {
         let mut keys: Vec<Vec<GroupKey>> = vec![Vec::new()];
         for (grouping, at) in self.plan.groupings.iter().zip(first..) {
             let mut found = grouping.keys(kind(at), value(at));
-            if let Some(left_out) = self.left_out.get_mut(at).filter(|_| found.is_left_out) {
-                left_out.note(value(at));
+            if let Some(left_out) = self.left_out.get_mut(at) {
+                if found.is_left_out {
+                    left_out.note(value(at));
+                }
+                left_out.note_member(&found.misfits);
             }
             match (keys.as_mut_slice(), found.others.is_empty()) {
                 ([only], true) => only.push(found.first),
@@ -296,8 +304,13 @@ impl Aggregator {
             }
         }
         let is_left_out = !is_counted && !is_list_of_nothing(kind(0), value(0));
-        if let (true, Some(left_out)) = (is_left_out, self.left_out.first_mut()) {
-            left_out.note(value(0));
+        if let Some(left_out) = self.left_out.first_mut() {
+            if is_left_out {
+                left_out.note(value(0));
+            }
+            if let Some(measured) = &measured {
+                left_out.note_member(&measured.misfits);
+            }
         }
         match self.distinct > MAX_GROUPS || self.group_bytes > MAX_GROUP_BYTES {
             true => Err(AggregateOverflow::Groups),
@@ -485,18 +498,37 @@ impl LeftOutValues {
     fn note(&mut self, value: Option<StoredValue<'_>>) {
         let Some(value) = value.filter(|value| *value != StoredValue::Null) else { return };
         self.values += 1;
-        let example = match value {
-            StoredValue::Bool(value) => value.to_string(),
-            StoredValue::Number(text) | StoredValue::Json(text) | StoredValue::Text(text) => {
-                text.to_owned()
-            }
-            StoredValue::Null | StoredValue::LongText(_) | StoredValue::LongJson(_) => return,
-        };
-        // The order of the records does not decide which one is the example.
-        if self.example.as_ref().is_none_or(|known| example < *known) {
-            self.example = Some(example);
+        if !matches!(value, StoredValue::LongText(_) | StoredValue::LongJson(_)) {
+            keep_least(&mut self.example, value.shown());
         }
     }
+
+    /// Counts a list by its members that do not count, if others do.
+    fn note_member(&mut self, misfits: &MisfitMembers) {
+        if !misfits.are_of_a_list_that_counts {
+            return;
+        }
+        self.lists += 1;
+        if let Some(member) = &misfits.least {
+            keep_least(&mut self.member, member.clone());
+        }
+    }
+}
+
+/// Keeps the lesser one of two examples, so that the order of the records does not decide.
+fn keep_least(kept: &mut Option<String>, other: String) {
+    if kept.as_ref().is_none_or(|known| other < *known) {
+        *kept = Some(other);
+    }
+}
+
+/// The members of a list that do not count.
+#[derive(Default)]
+struct MisfitMembers {
+    /// Whether there are any, and others of the list count.
+    are_of_a_list_that_counts: bool,
+    /// The least of those that are no list and no object.
+    least: Option<String>,
 }
 
 /// The keys of the groups that a value is in, no two the same.
@@ -505,6 +537,7 @@ struct FoundKeys {
     others: Vec<GroupKey>,
     /// Whether there is a value, and it is in no group.
     is_left_out: bool,
+    misfits: MisfitMembers,
 }
 
 /// Whether a value is a list in which there is nothing that could count.
@@ -541,17 +574,27 @@ impl Grouping {
             _ => {
                 let first = self.key(value.filter(|value| fits(types, value)));
                 let is_left_out = first == GroupKey::None;
-                return FoundKeys { first, others: Vec::new(), is_left_out };
+                let misfits = MisfitMembers::default();
+                return FoundKeys { first, others: Vec::new(), is_left_out, misfits };
             }
         };
-        let (mut found, mut has_others) = (BTreeSet::new(), false);
+        let (mut found, mut has_others, mut least) = (BTreeSet::new(), false, None);
         each_member(json, &mut |member| match key(member.filter(|member| fits(types, member))) {
-            GroupKey::None => has_others |= member != Some(StoredValue::Null),
+            GroupKey::None if member == Some(StoredValue::Null) => {}
+            GroupKey::None => {
+                has_others = true;
+                if let Some(member) = member {
+                    keep_least(&mut least, member.shown());
+                }
+            }
             key => drop(found.insert(key)),
         });
         let first = found.pop_first().unwrap_or(GroupKey::None);
-        let is_left_out = first == GroupKey::None && has_others;
-        FoundKeys { first, others: found.into_iter().collect(), is_left_out }
+        let is_counted = first != GroupKey::None;
+        let are_of_a_list_that_counts = has_others && is_counted;
+        let misfits = MisfitMembers { are_of_a_list_that_counts, least };
+        let (others, is_left_out) = (found.into_iter().collect(), has_others && !is_counted);
+        FoundKeys { first, others, is_left_out, misfits }
     }
 
     fn key(&self, value: Option<StoredValue<'_>>) -> GroupKey {
@@ -647,16 +690,9 @@ fn key(value: Option<StoredValue<'_>>) -> GroupKey {
     }
 }
 
-/// Whether a value has one of these types.
+/// Whether a value has one of these types. Null has none.
 fn fits(types: TypeSet, value: &StoredValue<'_>) -> bool {
-    match value {
-        StoredValue::Null | StoredValue::Json(_) | StoredValue::LongJson(_) => false,
-        StoredValue::Bool(_) => types.contains(JsonType::Boolean),
-        StoredValue::Number(_) => {
-            types.contains(JsonType::Number) || types.contains(JsonType::Integer)
-        }
-        StoredValue::Text(_) | StoredValue::LongText(_) => types.contains(JsonType::String),
-    }
+    *value != StoredValue::Null && types.admit(*value)
 }
 
 #[cfg(test)]

@@ -8,10 +8,22 @@ use super::field_name;
 use super::stored_body::StoredValue;
 use super::value::FieldValue;
 
-/// The plain names of fields that have the time of the last change, in order of preference.
+/// The plain names of fields that have the time of the last change, in order of preference: in
+/// English, and as programs and people name it in German, French, Spanish, Italian, Portuguese,
+/// Dutch, Japanese, Korean and Chinese.
 const NAMES: &str = "updated updatedat updatedon updatetime lastupdated lastupdate modified \
     modifiedat modifiedon modifiedtime lastmodified lastmodifiedat lastmodifiedtime \
-    lastmodifieddate lastedited lasteditedtime lasteditedat editedat edited";
+    lastmodifieddate lastedited lasteditedtime lasteditedat editedat edited \
+    letzteänderung letzteänderungum letzteänderungam zuletztgeändert zuletztgeändertam \
+    zuletztbearbeitet zuletztbearbeitetam geändert geändertam geändertum bearbeitet bearbeitetam \
+    aktualisiert aktualisiertam änderungsdatum dernièremodification datededernièremodification \
+    modifiéle modifié datedemodification misàjourle últimaedición últimamodificación \
+    horadelaúltimaedición horadeúltimaedición fechadeúltimaedición fechademodificación modificado \
+    editado actualizado ultimamodifica oradellultimamodifica modificatoil modificato \
+    últimaedição horadaúltimaedição últimaatualização editadoem atualizado atualizadoem \
+    modificadoem laatstbewerkt laatstebewerking laatstbewerktom laatstgewijzigd bewerkt gewijzigd \
+    最終更新日時 最終更新 更新日時 更新日 최종편집일시 최종편집 수정일 수정일시 上次编辑时间 \
+    最后编辑时间 更新时间 修改时间 上次編輯時間 最後編輯時間";
 
 /// The beginning of the names of fields that only a changed record has.
 const EDITED: &str = "edited";
@@ -23,6 +35,11 @@ pub struct ChangeTimeField {
     pub name: String,
     /// Whether a record that lacks the field was never changed. Otherwise nothing is known of it.
     is_absent_before: bool,
+}
+
+/// Whether a field or property has the time of the last change, by its name.
+pub fn is_time_of_change(name: &str) -> bool {
+    field_name::rank(name, NAMES).is_some()
 }
 
 impl ChangeTimeField {
@@ -37,13 +54,14 @@ impl ChangeTimeField {
     }
 
     /// Returns whether a row is of an older version than the record that is stored, by the values
-    /// that both have of the field.
-    pub fn is_older(&self, row: Option<&FieldValue>, stored: Option<&FieldValue>) -> bool {
+    /// that both have of the field. `None` if these do not tell.
+    pub fn is_older(&self, row: Option<&FieldValue>, stored: Option<&FieldValue>) -> Option<bool> {
         let time = |value: Option<&FieldValue>| value.and_then(|it| StoredValue::from(it).time());
         match (time(row), time(stored)) {
-            (Some(row), Some(stored)) => row < stored,
-            (None, Some(_)) => self.is_absent_before && row.is_none(),
-            (_, None) => false,
+            (Some(row), Some(stored)) => Some(row < stored),
+            (None, Some(_)) => (self.is_absent_before && row.is_none()).then_some(true),
+            (Some(_), None) => (self.is_absent_before && stored.is_none()).then_some(false),
+            (None, None) => None,
         }
     }
 }
@@ -71,11 +89,15 @@ mod tests {
         let (old, new) = (at("2026-01-05T10:00:00+01:00"), at("2026-01-05T09:00:01Z"));
         for (name, is_absent_before) in [("Last edited time", false), ("edited_at", true)] {
             let field = field(name, "date-time").unwrap();
-            assert!(field.is_older(Some(&old), Some(&new)), "{name}");
-            assert!(!field.is_older(Some(&new), Some(&old)) && !field.is_older(Some(&new), None));
-            assert!(!field.is_older(Some(&new), Some(&new)) && !field.is_older(None, None));
-            assert_eq!(field.is_older(None, Some(&new)), is_absent_before, "{name}");
-            assert!(!field.is_older(Some(&at("soon")), Some(&new)), "nothing is known");
+            let is_older = |row, stored| field.is_older(row, stored);
+            assert_eq!(is_older(Some(&old), Some(&new)), Some(true), "{name}");
+            assert_eq!(is_older(Some(&new), Some(&old)), Some(false));
+            assert_eq!(is_older(Some(&new), Some(&new)), Some(false));
+            assert_eq!(is_older(None, None), None);
+            let absent = |is_older| is_absent_before.then_some(is_older);
+            assert_eq!(is_older(None, Some(&new)), absent(true), "{name}");
+            assert_eq!(is_older(Some(&new), None), absent(false), "{name}");
+            assert_eq!(is_older(Some(&at("soon")), Some(&new)), None, "nothing is known");
         }
     }
 }

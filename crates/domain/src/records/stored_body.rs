@@ -343,6 +343,17 @@ impl<'a> StoredValue<'a> {
         }
     }
 
+    /// Returns the value as a person is shown it: a text as it is, and others as JSON. Empty for one
+    /// that is kept in pieces.
+    pub fn shown(self) -> String {
+        match self {
+            Self::Null => "null".to_owned(),
+            Self::Bool(value) => value.to_string(),
+            Self::Number(text) | Self::Text(text) | Self::Json(text) => text.to_owned(),
+            Self::LongText(_) | Self::LongJson(_) => String::new(),
+        }
+    }
+
     /// Returns a value that stays in its record; `None` for one that is kept in pieces.
     pub fn short(&self) -> Option<FieldValue> {
         Some(match self {

@@ -3,17 +3,18 @@
 //! Names of files end in 32 hexadecimal digits, the identifier of a page or a database. A large
 //! export is a zip file with zip files in it (`…-Part-1.zip`). A database is a CSV file, and again
 //! with the rows that its view hides (`…_all.csv`), which is the one that is imported; its rows are
-//! pages, too.
+//! pages, too. Several exports of one database go into one stream, the newest last.
 //!
 //! *Source*: Notion's help page "Export your content"; the rest as exports of 2023 to 2026 are.
 
-use std::collections::HashSet;
-use std::path::Path;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stile_store::archive::{Archive, ArchiveEntry};
 
 use super::{Collection, Division, all_of};
+use crate::export_age::ExportTime;
 use crate::importers::notion_pages::{
     folder_of_file, folder_of_page, identified, stem_and_extension, without_identifiers,
 };
@@ -36,11 +37,14 @@ const PAGES: &str = "pages";
 
 fn is_part(entry: &ArchiveEntry) -> bool {
     let (stem, extension) = stem_and_extension(&entry.name);
-    let named = |text: &str| {
-        let number = text.rsplit_once("Part-").map(|(_, number)| number);
-        number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    extension.eq_ignore_ascii_case("zip") && named(stem)
+    extension.eq_ignore_ascii_case("zip") && without_number_of_part(stem).is_some()
+}
+
+/// Returns what stands before the number of a part of an export; `None` for another name.
+fn without_number_of_part(stem: &str) -> Option<&str> {
+    let (before, number) = stem.rsplit_once("Part-")?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(before)
 }
 
 /// What to do with an export in another format.
@@ -64,19 +68,66 @@ fn recognises(_: &Path, archive: &Archive) -> bool {
     with * 2 > all
 }
 
-fn divide(archives: &[ArchivedFiles], division: &mut Division) {
-    let mut all = Vec::new();
-    for files in archives {
-        for (_, entry) in files.entries().filter(|(_, entry)| is_part(entry)) {
-            match files.archive.nested(entry) {
-                Ok(inner) => all.push(all_of(Arc::new(inner), &files.path.join(&entry.name))),
+/// An export: all its parts.
+struct Export {
+    /// The path of its files, without the number of a part.
+    name: PathBuf,
+    files: Vec<ArchivedFiles>,
+}
+
+impl Export {
+    /// Returns when the export was made: the latest time of its pages and tables.
+    fn time(&self) -> ExportTime {
+        let entries = self.files.iter().flat_map(ArchivedFiles::entries);
+        let texts = entries.filter(|(_, entry)| {
+            let (_, extension) = stem_and_extension(&entry.name);
+            ["md", "csv"].iter().any(|own| own.eq_ignore_ascii_case(extension))
+        });
+        ExportTime(texts.filter_map(|(_, entry)| entry.modified).max())
+    }
+}
+
+/// Returns the exports that some files are of, the newest last. Those that do not say when they
+/// were made come first.
+fn exports(archives: &[ArchivedFiles], division: &mut Division) -> Vec<(Export, ExportTime)> {
+    let mut exports: Vec<Export> = Vec::new();
+    for archive in archives {
+        let mut files = Vec::new();
+        for (_, entry) in archive.entries().filter(|(_, entry)| is_part(entry)) {
+            match archive.archive.nested(entry) {
+                Ok(inner) => files.push(all_of(Arc::new(inner), &archive.path.join(&entry.name))),
                 Err(error) => division.skip(entry, &error.to_string()),
             }
         }
-        all.push(files.clone());
+        files.push(archive.clone());
+        let path = archive.path.to_string_lossy();
+        let stem = path.rsplit_once('.').map_or(&*path, |(stem, _)| stem);
+        let name = PathBuf::from(without_number_of_part(stem).unwrap_or(&path));
+        match exports.iter_mut().find(|export| export.name == name) {
+            Some(export) => export.files.append(&mut files),
+            None => exports.push(Export { name, files }),
+        }
     }
+    let mut exports: Vec<_> = exports
+        .into_iter()
+        .map(|export| {
+            let time = export.time();
+            (export, time)
+        })
+        .collect();
+    exports.sort_by_key(|(_, ExportTime(time))| *time);
+    exports
+}
+
+fn divide(archives: &[ArchivedFiles], division: &mut Division) {
+    let exports = exports(archives, division);
+    let all = || {
+        exports.iter().flat_map(|(export, time)| export.files.iter().map(move |own| (own, *time)))
+    };
+    // The streams of databases, by their identifiers. Several exports have the same one.
+    let mut streams: HashMap<String, String> = HashMap::new();
     // The tables first: their names are the streams that people look for.
-    for files in &all {
+    for (files, time) in all() {
         for (number, entry) in files.entries() {
             let (stem, extension) = stem_and_extension(&entry.name);
             if !extension.eq_ignore_ascii_case("csv") {
@@ -87,14 +138,18 @@ fn divide(archives: &[ArchivedFiles], division: &mut Division) {
                 division.skip(entry, "its rows are in the file that ends in `_all.csv`");
                 continue;
             }
-            let stream = stream_of(&entry.name, division);
+            let named = identified(&entry.name);
+            let known = named.as_ref().and_then(|(_, id)| streams.get(id)).cloned();
+            let stream = known.unwrap_or_else(|| stream_of(&entry.name, division));
+            streams.extend(named.map(|(_, id)| (id, stream.clone())));
             let place = InputPath::archived(&files.archive, &files.path, number);
             let pages = Some(Arc::new(DatabasePages::new(pages_of(files, stem))));
-            let input = ImportInput { pages, ..ImportInput::whole(place, &csv::IMPORTER) };
+            let whole = ImportInput::whole(place, &csv::IMPORTER);
+            let input = ImportInput { pages, exported: Some(time), ..whole };
             division.add_input(&stream, input);
         }
     }
-    for files in &all {
+    for (files, time) in all() {
         let mut pages = Vec::new();
         let is_page = |name: &str| stem_and_extension(name).1.eq_ignore_ascii_case("md");
         let of_pages: HashSet<String> = files
@@ -114,7 +169,8 @@ fn divide(archives: &[ArchivedFiles], division: &mut Division) {
         }
         if !of_pages.is_empty() {
             let place = InputPath::several(&files.archive, &files.path, pages);
-            division.add(PAGES, &notion_pages::IMPORTER, place);
+            let whole = ImportInput::whole(place, &notion_pages::IMPORTER);
+            division.add_input(PAGES, ImportInput { exported: Some(time), ..whole });
         }
     }
 }

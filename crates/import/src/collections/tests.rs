@@ -32,10 +32,17 @@ const TASKS: &str = r#"{"kind": "tasks#taskLists", "items": [{"kind": "tasks#tas
     "2026-01-05T10:11:12Z", "status": "needsAction"}]}]}"#;
 
 fn zip(files: &[(&str, &str)]) -> Vec<u8> {
-    let empty = Zip::default();
     let member =
         |zip: Zip, (name, text): &(&str, &str)| zip.with(&Member::deflated(name, text.as_bytes()));
-    files.iter().fold(empty, member).finish()
+    files.iter().fold(Zip::default(), member).finish()
+}
+
+/// A zip file whose entries are of a month of 2026.
+fn zip_of_month(month: u16, files: &[(&str, &str)]) -> Vec<u8> {
+    let member = |zip: Zip, (name, text): &(&str, &str)| {
+        zip.with(&Member::deflated(name, text.as_bytes()).on_day(2026, month, 1))
+    };
+    files.iter().fold(Zip::default(), member).finish()
 }
 
 /// How many rows of each stream were added, changed, unchanged and bad.
@@ -204,7 +211,7 @@ fn an_edited_row_of_a_database_of_notion_keeps_its_record() {
             _ => (name, text),
         })
         .collect();
-    let path = rig.write("edited.zip", zip(&edited));
+    let path = rig.write("edited.zip", zip_of_month(3, &edited));
     let (stored, _) = import(&rig, &[path]);
     assert_eq!(stored["plants-01234567"], (0, 2, 0, 0));
     let key = "0123456789abcdef0123456789abcde4";
@@ -275,6 +282,119 @@ fn two_databases_of_one_name_have_streams_of_their_own_in_any_order() {
     assert_eq!(streams("one.zip", &[one, other]), both);
     assert_eq!(streams("other.zip", &[other, one]), both);
     assert_eq!(streams("alone.zip", &[other]), ["tasks-bbbbbbbb"], "not the place of the first");
+}
+
+const TABLE: &str = "Garden/Plants 0123456789abcdef0123456789abcde3.csv";
+
+/// Imports exports of Notion together. Returns how many rows of older exports changed nothing.
+fn outdated(rig: &Rig, paths: &[PathBuf]) -> u64 {
+    let parts = divide(paths, None).unwrap().unwrap().parts;
+    let name = |name: &str| SourceName::parse(name).unwrap();
+    let imported = parts.into_iter().map(|ExportPart { stream, inputs }| {
+        let target = ImportTarget { connection: name("c"), stream: name(&stream) };
+        rig.import_into(&target, &inputs, BadRowPolicy::Skip).unwrap().outdated
+    });
+    imported.sum()
+}
+
+fn page_text(rig: &Rig) -> String {
+    let key = "0123456789abcdef0123456789abcde0";
+    let page = rig.get(stile_records::operations::Operation::GetRecord, "pages", key, &[]);
+    page["data"]["text"].as_str().unwrap().to_owned()
+}
+
+fn plants(rig: &Rig) -> Vec<serde_json::Value> {
+    let operation = stile_records::operations::Operation::ListRecords;
+    let list = rig.get(operation, "plants-01234567", "", &[]);
+    list["data"].as_array().unwrap().iter().map(|row| row["data"].clone()).collect()
+}
+
+#[test]
+fn a_database_of_several_exports_is_one_stream_and_the_newest_row_wins() {
+    let export = |rig: &Rig, month: u16, text: &str, rows: &str| {
+        let table = format!("Name,{text}\n{rows}");
+        let files = [(PAGE, text), (TABLE, table.as_str())];
+        rig.write(&format!("{month}.zip"), zip_of_month(month, &files))
+    };
+    for newest_first in [true, false] {
+        let rig = rig();
+        let mut paths = vec![
+            export(&rig, 3, "New", "Fern,3\nMoss,3\n"),
+            export(&rig, 1, "Old", "Fern,1\nReed,1\n"),
+        ];
+        if !newest_first {
+            paths.reverse();
+        }
+        let parts = divide(&paths, None).unwrap().unwrap().parts;
+        let streams: Vec<&str> = parts.iter().map(|part| part.stream.as_str()).collect();
+        assert_eq!(streams, ["plants-01234567", "pages"]);
+        assert_eq!(outdated(&rig, &paths), 0);
+        let rows = plants(&rig);
+        let of = |name: &str| rows.iter().find(|row| row["Name"] == name).unwrap()["New"].clone();
+        assert_eq!((rows.len(), of("Fern"), of("Moss")), (3, 3.into(), 3.into()));
+        assert_eq!(page_text(&rig), "New");
+    }
+}
+
+#[test]
+fn an_older_export_of_notion_changes_nothing_and_is_counted() {
+    let rig = rig();
+    let files = |text: &'static str, row: &'static str| [(PAGE, text), (TABLE, row)];
+    let march = files("March", "Name,Water\nFern,3\n");
+    let path = rig.write("march.zip", zip_of_month(3, &march));
+    assert_eq!(outdated(&rig, std::slice::from_ref(&path)), 0);
+    assert_eq!(outdated(&rig, &[path]), 0, "the same export again");
+    let february = files("February", "Name,Water\nFern,2\nMoss,2\n");
+    for (name, older) in
+        [("february.zip", zip_of_month(2, &february)), ("unknown.zip", zip(&february))]
+    {
+        assert_eq!(outdated(&rig, &[rig.write(name, older)]), 2, "{name}");
+        assert_eq!(page_text(&rig), "March");
+        let rows = plants(&rig);
+        let fern = rows.iter().find(|row| row["Name"] == "Fern").unwrap();
+        assert_eq!((&fern["Water"], rows.len()), (&3.into(), 2), "what is new is added");
+    }
+    let april = files("April", "Name,Water\nFern,4\n");
+    let parts = Zip::default()
+        .with(&Member::deflated("ExportBlock-0123-Part-1.zip", &zip_of_month(4, &april)));
+    assert_eq!(outdated(&rig, &[rig.write("april.zip", parts.finish())]), 0);
+    assert_eq!(page_text(&rig), "April");
+    // The folder of an export that was unpacked has times too.
+    rig.write(&format!("unpacked/{PAGE}"), "now");
+    let folder = rig.folder.path().join("unpacked");
+    assert_eq!(outdated(&rig, &[folder]), 0);
+    assert_eq!(page_text(&rig), "now");
+}
+
+#[test]
+fn pages_and_rows_of_notion_say_in_many_languages_when_they_were_changed() {
+    for (property, old, new) in [
+        ("Geändert", "5. Januar 2026 10:00", "6. März 2026 10:00"),
+        ("Letzte Änderung um", "5. Januar 2026 10:00", "6. März 2026 10:00"),
+        ("Zuletzt bearbeitet", "5. Januar 2026 um 10:00 Uhr", "6. März 2026 um 10:00 Uhr"),
+        ("Dernière modification", "5 janvier 2026 10:00", "6 mars 2026 10:00"),
+        ("Última edición", "5 de enero de 2026 10:00", "6 de marzo de 2026 10:00"),
+        ("最終更新日時", "2026年1月5日 10:00", "2026年3月6日 10:00"),
+        ("Last edited time", "January 5, 2026 10:00 AM", "March 6, 2026 10:00 AM"),
+    ] {
+        let rig = rig();
+        let row = "Garden/Plants/Fern 0123456789abcdef0123456789abcde4.md";
+        let export = |name: &str, month: u16, water: u8, time: &str| {
+            let table = format!("Name,Water,{property}\nFern,{water},\"{time}\"\n");
+            let page = format!("# Fern\n\n{property}: {time}\n\n{water}\n");
+            let files = [(PAGE, "# Garden\n"), (TABLE, &table), (row, &page)];
+            rig.write(name, zip_of_month(month, &files))
+        };
+        // The times of the files say the opposite of what the rows say.
+        let (newer, older) = (export("newer.zip", 1, 3, new), export("older.zip", 3, 2, old));
+        for path in [newer, older] {
+            import(&rig, &[path]);
+        }
+        assert_eq!(plants(&rig)[0]["Water"], 3, "{property}");
+        let key = "0123456789abcdef0123456789abcde4";
+        let page = rig.get(stile_records::operations::Operation::GetRecord, "pages", key, &[]);
+        assert_eq!(page["data"]["updated"], "2026-03-06T10:00:00Z", "{property}");
+    }
 }
 
 #[test]

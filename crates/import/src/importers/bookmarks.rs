@@ -17,7 +17,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
 use stile_store::foreign_database::{Cell, ForeignDatabase, IN_ARCHIVE, MAGIC};
 
-use super::whole_file::{self, Keys, ReadRow};
+use super::whole_file::{self, Keys, ReadRow, WholeRows};
 use super::{compact_time, json_members};
 use crate::html;
 use crate::importer::{
@@ -81,8 +81,37 @@ fn open(path: &InputPath, _: &ImportTarget) -> io::Result<Box<dyn ImportRows>> {
     whole_file::open(path, |bytes| match (begins_as_json(bytes), begins_as_backup(bytes)) {
         (true, _) => read_json(bytes),
         (_, true) => read_backup(bytes),
-        _ => Ok(read(bytes)),
+        _ => Ok(read_html(bytes)),
     })
+}
+
+/// What is left out of bookmarks, and why.
+const SEARCHES: &str = "searches that Firefox keeps among its bookmarks (`place:`), which are none";
+
+/// The bookmarks of a file, as rows.
+#[derive(Default)]
+struct Bookmarks {
+    keys: Keys,
+    rows: Vec<ReadRow>,
+    searches: u64,
+}
+
+impl Bookmarks {
+    /// Adds a bookmark. One whose address is a search within Firefox is none, such as "Most Visited".
+    fn add(&mut self, line: u64, bookmark: Bookmark) {
+        let scheme = bookmark.url.get(.."place:".len());
+        if scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("place:")) {
+            self.searches += 1;
+        } else {
+            self.rows.push((line, Ok(bookmark.row(&mut self.keys))));
+        }
+    }
+}
+
+impl From<Bookmarks> for WholeRows {
+    fn from(Bookmarks { rows, searches, .. }: Bookmarks) -> Self {
+        Self { rows, left_out: (searches > 0).then_some((SEARCHES, searches)) }
+    }
 }
 
 fn begins(bytes: &[u8]) -> bool {
@@ -103,21 +132,20 @@ fn begins_as_json(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// The file is not JSON.
-fn read_json(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
+fn read_json(bytes: &[u8]) -> io::Result<Bookmarks> {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let file = JsonObject::parse(&FieldValue::Json(text));
     let roots = file.and_then(|file| file.object("roots")).ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, "it is not whole: copy it again")
     })?;
-    let (mut keys, mut rows) = (Keys::default(), Vec::new());
+    let mut found = Bookmarks::default();
     for (_, root) in &roots.0 {
         if let Some(root) = JsonObject::parse(root) {
-            read_folder(&root, &CHROMIUM, &mut Vec::new(), &mut |bookmark: Bookmark| {
-                rows.push((1, Ok(bookmark.row(&mut keys))));
-            });
+            let mut add = |bookmark| found.add(1, bookmark);
+            read_folder(&root, &CHROMIUM, &mut Vec::new(), &mut add);
         }
     }
-    Ok(rows)
+    Ok(found)
 }
 
 /// Returns whether a file begins as the backup of the bookmarks of Firefox.
@@ -132,17 +160,15 @@ fn begins_as_backup(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// The file is not JSON.
-fn read_backup(bytes: &[u8]) -> io::Result<Vec<ReadRow>> {
+fn read_backup(bytes: &[u8]) -> io::Result<Bookmarks> {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let root = JsonObject::parse(&FieldValue::Json(text)).ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, "it is not whole: save the backup again")
     })?;
-    let (mut keys, mut rows) = (Keys::default(), Vec::new());
+    let mut found = Bookmarks::default();
     let names = FolderNames { name: "title", address: "uri", added: "dateAdded", from: 0 };
-    read_folder(&root, &names, &mut Vec::new(), &mut |bookmark: Bookmark| {
-        rows.push((1, Ok(bookmark.row(&mut keys))));
-    });
-    Ok(rows)
+    read_folder(&root, &names, &mut Vec::new(), &mut |bookmark| found.add(1, bookmark));
+    Ok(found)
 }
 
 /// How many bookmarks of a database are read at once.
@@ -162,7 +188,7 @@ pub(crate) fn has_bookmarks(database: &ForeignDatabase) -> io::Result<bool> {
 ///
 /// # Errors
 /// The database is damaged, or another one.
-fn read_database(database: &ForeignDatabase) -> io::Result<Vec<ReadRow>> {
+fn read_database(database: &ForeignDatabase) -> io::Result<Bookmarks> {
     if !has_bookmarks(database)? {
         let message = "it is a database without the bookmarks of Firefox";
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
@@ -191,8 +217,7 @@ fn read_database(database: &ForeignDatabase) -> io::Result<Vec<ReadRow>> {
             tags.entry(page).or_default().push(&tag.title);
         }
     }
-    let mut keys = Keys::default();
-    let mut rows = Vec::new();
+    let mut found = Bookmarks::default();
     for own in all.iter().filter(|own| own.kind == KINDS.0) {
         let (mut names, mut outer) = (Vec::new(), by_number.get(&own.parent));
         if outer.is_some_and(|folder| is_tag(folder)) {
@@ -214,10 +239,10 @@ fn read_database(database: &ForeignDatabase) -> io::Result<Vec<ReadRow>> {
         };
         if !bookmark.url.is_empty() {
             let line = u64::try_from(own.number).unwrap_or_default();
-            rows.push((line, Ok(bookmark.row(&mut keys))));
+            found.add(line, bookmark);
         }
     }
-    Ok(rows)
+    Ok(found)
 }
 
 /// A row of the bookmarks of Firefox.
@@ -303,10 +328,13 @@ fn read_folder(
     names.pop();
 }
 
-/// Reads all bookmarks of a file, and skips tags that belong to none.
+/// Reads all bookmarks of a file of HTML, and skips tags that belong to none.
 pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
+    read_html(bytes).rows
+}
+
+fn read_html(bytes: &[u8]) -> Bookmarks {
     let text = String::from_utf8_lossy(bytes);
-    let mut keys = Keys::default();
     // The names of the open folders. A list that has no name gets an empty one.
     let mut folders: Vec<String> = Vec::new();
     let mut named = String::new();
@@ -342,7 +370,9 @@ pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
             _ => {}
         }
     }
-    found.into_iter().map(|(line, bookmark)| (line, Ok(bookmark.row(&mut keys)))).collect()
+    let mut all = Bookmarks::default();
+    found.into_iter().for_each(|(line, bookmark)| all.add(line, bookmark));
+    all
 }
 
 struct Bookmark {
@@ -430,8 +460,11 @@ fn attribute<'t>(attributes: &'t str, name: &str) -> Option<Cow<'t, str>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::super::xml_elements::tests::rows_of;
     use super::*;
+    use crate::report::BadRowPolicy;
 
     #[test]
     fn each_bookmark_is_a_record_with_its_folder() {
@@ -482,6 +515,8 @@ mod tests {
             {"guid":"menu________","title":"menu","typeCode":2,"type":"text/x-moz-place-container",
             "children":[{"guid":"a","title":"A","typeCode":1,"dateAdded":1767600000000000,
             "tags":"x,y z","type":"text/x-moz-place","uri":"https://a.example/"},
+            {"guid":"q","title":"Most Visited","typeCode":1,"type":"text/x-moz-place",
+            "uri":"place:sort=8&maxResults=10"},
             {"guid":"s","typeCode":3,"type":"text/x-moz-place-separator"}]}]}"#;
         let of_backup = rows_of(&IMPORTER, "json", text);
         let rig = crate::rig::rig();
@@ -491,12 +526,14 @@ mod tests {
             "CREATE TABLE moz_places (id INTEGER PRIMARY KEY, url TEXT, title TEXT);
              CREATE TABLE moz_bookmarks (id INTEGER PRIMARY KEY, type INTEGER, fk INTEGER,
              parent INTEGER, title TEXT, dateAdded INTEGER, guid TEXT);
-             INSERT INTO moz_places VALUES (7, 'https://a.example/', 'not the title');
+             INSERT INTO moz_places VALUES (7, 'https://a.example/', 'not the title'),
+             (8, 'place:type=6&sort=14', NULL);
              INSERT INTO moz_bookmarks VALUES (1, 2, NULL, 0, '', 1, 'root________'),
              (2, 2, NULL, 1, 'menu', 1, 'menu________'), (3, 2, NULL, 1, 'tags', 1, 'tags________'),
              (4, 2, NULL, 3, 'x', 1, 'x'), (5, 1, 7, 4, NULL, 1, 'tx'),
              (6, 2, NULL, 3, 'y z', 1, 'y'), (8, 1, 7, 6, NULL, 1, 'ty'),
-             (9, 1, 7, 2, 'A', 1767600000000000, 'a'), (10, 3, NULL, 2, NULL, 1, 's');",
+             (9, 1, 7, 2, 'A', 1767600000000000, 'a'), (10, 3, NULL, 2, NULL, 1, 's'),
+             (11, 1, 8, 2, 'Recent Tags', 1, 'q');",
         )
         .unwrap();
         drop(made);
@@ -505,7 +542,8 @@ mod tests {
         let row = rows.next().unwrap().unwrap().row.unwrap();
         let of_database: serde_json::Value =
             serde_json::from_str(&stile_domain::records::row::to_json(&row.fields)).unwrap();
-        assert!(rows.next().unwrap().is_none(), "tags are no bookmarks");
+        assert!(rows.next().unwrap().is_none(), "tags and searches are no bookmarks");
+        assert_eq!(rows.left_out(), Some((SEARCHES, 1)));
         assert_eq!(
             of_database,
             json!({
@@ -515,6 +553,27 @@ mod tests {
         );
         assert_eq!(of_backup, [of_database], "they are the same record");
         assert!(read_backup(b"{\"guid\": 1, \"typeCode\"").is_err());
+    }
+
+    #[test]
+    fn searches_that_firefox_keeps_are_left_out_and_counted() {
+        let page = "<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<DL><p>\n\
+            <DT><A HREF=\"place:sort=8&amp;maxResults=10\">Most Visited</A>\n\
+            <DT><A HREF=\"PLACE:type=6\">Recent Tags</A>\n\
+            <DT><A HREF=\"https://a.example/\">A</A>\n</DL>";
+        let rig = crate::rig::rig();
+        let path = rig.write("bookmarks.html", page);
+        let report =
+            rig.import(&[crate::rig::recognised(&path)], &[], BadRowPolicy::Skip, |_| ()).unwrap();
+        assert_eq!(crate::rig::counts(&report), (1, 0, 0, 0));
+        assert_eq!(report.left_out, BTreeMap::from([(SEARCHES, 2)]));
+        let only = "<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<DL><A HREF='place:x'>S</A></DL>";
+        for policy in [BadRowPolicy::Skip, BadRowPolicy::StoreNothing] {
+            let rig = crate::rig::rig();
+            let path = rig.write("only.html", only);
+            let report = rig.import(&[crate::rig::recognised(&path)], &[], policy, |_| ()).unwrap();
+            assert_eq!(report.left_out, BTreeMap::from([(SEARCHES, 1)]), "{policy:?}");
+        }
     }
 
     #[test]

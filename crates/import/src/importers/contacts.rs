@@ -2,6 +2,8 @@
 //!
 //! *Source*: RFC 6350, section 6; RFC 2426; vCard 2.1.
 
+use std::collections::{HashMap, HashSet};
+
 use stile_domain::hash::ContentHash;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
@@ -50,7 +52,8 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     derived_fields: &[],
     because: &[
         "it is a file of contacts, a record for each card: `id` is its UID, or the digest of its \
-         name, so import another address book into a stream of its own",
+         name, so import another address book into a stream of its own; of several cards with one \
+         name, of what tells them apart too",
         "`updated` orders the records and is the time by which a grant counts; cards that do not say \
          it are outside of such a grant",
         "names, addresses, numbers, `organization`, `job_title`, `categories` and `note` can be \
@@ -62,10 +65,19 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
 pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
     let mut keys = Keys::default();
     let (cards, _) = components(bytes, &[("VCARD", "card")]);
-    cards.iter().map(|found| found.row(|lines| card(lines, &mut keys))).collect()
+    let mut of_name: HashMap<String, Vec<&[ContentLine]>> = HashMap::new();
+    for found in &cards {
+        if uid(&found.lines).is_none() {
+            of_name.entry(called(&found.lines)).or_default().push(&found.lines);
+        }
+    }
+    cards
+        .iter()
+        .map(|found| found.row(|lines| card(lines, keys.take(id(lines, &of_name)))))
+        .collect()
 }
 
-fn card(lines: &[ContentLine], keys: &mut Keys) -> ImportRow {
+fn card(lines: &[ContentLine], id: String) -> ImportRow {
     let line = |name: &str| lines.iter().find(|line| line.name == name);
     let all = |name: &str, of: &dyn Fn(&ContentLine) -> Vec<String>| {
         list(lines.iter().filter(|line| line.name == name).flat_map(of).collect())
@@ -76,14 +88,14 @@ fn card(lines: &[ContentLine], keys: &mut Keys) -> ImportRow {
             line.parts(';').into_iter().filter(|part| !part.is_empty()).collect();
         parts.join(by)
     };
-    let name = text("FN").or_else(|| line("N").map(given_name)).filter(|name| !name.is_empty());
+    let name = name_of(lines);
     let updated = text("REV").and_then(|rev| {
         let read = Instant::parse(&with_marks(&rev)).and_then(compact_time::written);
         compact_time::or_as_written(read, &rev)
     });
     let own = |text: Option<String>| text.map(FieldValue::Text);
     let fields = [
-        ("id", Some(FieldValue::Text(id(lines, name.as_deref(), keys)))),
+        ("id", Some(FieldValue::Text(id))),
         ("name", own(name)),
         ("organization", own(line("ORG").map(|line| joined(line, ", ")))),
         // A field `title` would name the record in lists and searches.
@@ -128,19 +140,75 @@ fn without_scheme(text: &str, scheme: &str) -> String {
 /// The longest identifier that becomes a key, in bytes.
 const MAX_ID_BYTES: usize = 480;
 
-/// Returns the key of a card. Without an identifier it is the digest of the name, so that a card
-/// keeps its record when an address or a number changes. A card without a name has that of its
-/// organization, or else of its first address or number. Cards of one name are counted.
-fn id(lines: &[ContentLine], name: Option<&str>, keys: &mut Keys) -> String {
+/// What tells cards of one name apart, in this order. Birthdays do not change, and addresses most
+/// often.
+const DISTINGUISHING: [&str; 6] = ["BDAY", "ORG", "EMAIL", "TEL", "ADR", "NOTE"];
+
+/// Returns the key of a card. Without an identifier it is the digest of what the card is called, so
+/// that a card keeps its record when an address or a number changes.
+///
+/// Cards that are called the same are told apart by the first property in which all of them differ,
+/// or else by all their lines. The others but the first, in the order of that, have the digest of
+/// both. So no card gets the record of another one when their order in the file changes.
+fn id(lines: &[ContentLine], of_name: &HashMap<String, Vec<&[ContentLine]>>) -> String {
+    if let Some(uid) = uid(lines) {
+        return uid;
+    }
+    let called = called(lines);
+    let digest = |text: &str| format!("sha256:{}", ContentHash::digest(text.as_bytes()));
+    let same = of_name.get(&called).map(Vec::as_slice).unwrap_or_default();
+    if same.len() < 2 {
+        return digest(&called);
+    }
+    let differ = |property: &&str| {
+        let values: HashSet<Vec<String>> = same.iter().map(|own| values(own, property)).collect();
+        values.len() == same.len()
+    };
+    let property = DISTINGUISHING.into_iter().find(differ);
+    let told = |lines: &[ContentLine]| match property {
+        Some(property) => values(lines, property),
+        None => {
+            let stable =
+                lines.iter().filter(|line| !matches!(line.name.as_str(), "REV" | "PRODID"));
+            let mut all: Vec<String> =
+                stable.map(|line| format!("{}:{}", line.name, line.value)).collect();
+            all.sort();
+            all
+        }
+    };
+    let own = told(lines);
+    if same.iter().all(|other| own <= told(other)) {
+        return digest(&called);
+    }
+    let named = [called, property.unwrap_or_default().to_owned()];
+    digest(&[&named[..], &own].concat().join("\n"))
+}
+
+/// Returns the values of a property in an order that the file does not decide.
+fn values(lines: &[ContentLine], property: &str) -> Vec<String> {
+    let own = lines.iter().filter(|line| line.name == property).map(ContentLine::text);
+    let mut values: Vec<String> = own.filter(|value| !value.is_empty()).collect();
+    values.sort();
+    values
+}
+
+fn uid(lines: &[ContentLine]) -> Option<String> {
+    let uid = lines.iter().find(|line| line.name == "UID").map(ContentLine::text);
+    uid.filter(|uid| !uid.is_empty() && uid.len() <= MAX_ID_BYTES)
+}
+
+fn name_of(lines: &[ContentLine]) -> Option<String> {
+    let line = |name: &str| lines.iter().find(|line| line.name == name);
+    let text = line("FN").map(ContentLine::text).filter(|text| !text.is_empty());
+    text.or_else(|| line("N").map(given_name)).filter(|name| !name.is_empty())
+}
+
+/// Returns what a card is called: its name, or else its organization, its first address or number.
+fn called(lines: &[ContentLine]) -> String {
     let text = |name: &str| lines.iter().find(|line| line.name == name).map(ContentLine::text);
-    let uid = text("UID").filter(|uid| !uid.is_empty() && uid.len() <= MAX_ID_BYTES);
-    let id = uid.unwrap_or_else(|| {
-        let first = ["ORG", "EMAIL", "TEL"].into_iter().filter_map(text);
-        let mut named = name.map(str::to_owned).into_iter().chain(first);
-        let named = named.find(|text| !text.is_empty()).unwrap_or_default();
-        format!("sha256:{}", ContentHash::digest(named.as_bytes()))
-    });
-    keys.take(id)
+    let first = ["ORG", "EMAIL", "TEL"].into_iter().filter_map(text);
+    let mut named = name_of(lines).into_iter().chain(first);
+    named.find(|text| !text.is_empty()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -176,6 +244,36 @@ mod tests {
             })
         );
         assert_eq!(rows[1]["name"], "Bo Roe");
+        // Nothing tells these two apart.
         assert_eq!(rows[2]["id"], format!("{}#2", rows[1]["id"].as_str().unwrap()));
+    }
+
+    #[test]
+    fn cards_of_one_name_keep_their_records_in_any_order() {
+        let card = |lines: &str| format!("BEGIN:VCARD\r\nFN:Bo Roe\r\n{lines}END:VCARD\r\n");
+        let born = [card("BDAY:19800105\r\nTEL:1\r\n"), card("BDAY:19900105\r\nTEL:2\r\n")];
+        let called = [card("TEL:1\r\nTEL:3\r\n"), card("TEL:1\r\n"), card("EMAIL:b@x.example\r\n")];
+        let noted = [card("TITLE:Cook\r\nREV:20260105T101112Z\r\n"), card("TITLE:Diver\r\n")];
+        let keys = |cards: &[String]| -> Vec<Value> {
+            read(cards.concat().as_bytes())
+                .into_iter()
+                .map(|(_, row)| {
+                    let json = row::to_json(&row.unwrap().fields);
+                    serde_json::from_str::<Value>(&json).unwrap()["id"].clone()
+                })
+                .collect()
+        };
+        for cards in [&born[..], &called, &noted] {
+            let (there, mut back) = (keys(cards), cards.to_vec());
+            assert!(there.iter().enumerate().all(|(at, key)| !there[..at].contains(key)));
+            back.reverse();
+            let mut again = keys(&back);
+            again.reverse();
+            assert_eq!(again, there, "{cards:?}");
+        }
+        let moved = [card("BDAY:19800105\r\nTEL:9\r\n"), born[1].clone()];
+        assert_eq!(keys(&moved), keys(&born), "another number is the same person");
+        let turned = [card("TEL:3\r\nTEL:1\r\n"), called[1].clone(), called[2].clone()];
+        assert_eq!(keys(&turned), keys(&called), "the order of numbers says nothing");
     }
 }

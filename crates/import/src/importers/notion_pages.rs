@@ -11,7 +11,9 @@ use std::io;
 use std::sync::Arc;
 
 use stile_domain::hash::ContentHash;
+use stile_domain::records::field_name;
 use stile_domain::records::instant::Instant;
+use stile_domain::records::source_version::is_time_of_change;
 use stile_domain::records::table::written_date::{self, DateOrder};
 use stile_domain::records::value::FieldValue;
 use stile_store::files;
@@ -31,6 +33,13 @@ use crate::source::{ArchivedFiles, InputPath};
 const MAX_BYTES: u64 = 64 << 20;
 /// How many lines below the title can be properties.
 const MAX_PROPERTIES: usize = 200;
+
+/// The plain names of a property that has the time at which a page was made, in the languages that
+/// Notion speaks. Its owner can name it otherwise.
+const CREATED: &str = "created createdtime createdat createdon datecreated erstellt erstelltam \
+    erstelltum erstellungsdatum erstellungszeit datedecréation créé crééle horadecreación \
+    fechadecreación creado creadoel datadicreazione creato creatoil datadecriação criado criadoem \
+    horadacriação aangemaakt aangemaaktop 作成日時 作成日 생성일시 생성일 创建时间 建立時間";
 
 /// Imports each page. A whole export has databases besides, so it is recognised as a collection.
 pub static IMPORTER: Importer = Importer {
@@ -192,14 +201,10 @@ impl Pages {
             for (property, value) in properties(text) {
                 let time = written_date::to_rfc3339(value, DateOrder::MonthFirst);
                 let time = time.and_then(|time| compact_time::written(Instant::parse(&time)?));
-                match property.to_lowercase().as_str() {
-                    "created" | "created time" | "created at" | "date created" => {
-                        created = created.or(time);
-                    }
-                    "updated" | "last edited" | "last edited time" | "edited" => {
-                        updated = updated.or(time);
-                    }
-                    _ => {}
+                if field_name::rank(property, CREATED).is_some() {
+                    created = created.or(time);
+                } else if is_time_of_change(property) {
+                    updated = updated.or(time);
                 }
             }
         }

@@ -147,7 +147,9 @@ fn open(
     whole_file::open(path, |bytes| {
         let mut keys = Keys::default();
         let transactions = read(bytes)?.into_iter();
-        Ok(transactions.map(|(line, it)| (line, it.map(|it| row(it, &mut keys)))).collect())
+        Ok(transactions
+            .map(|(line, it)| (line, it.map(|it| row(it, &mut keys))))
+            .collect::<Vec<_>>())
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Read as _};
 use std::sync::Arc;
 
-use crate::importer::{ImportRow, ImportRows, LocatedRow, UnusableRow};
+use crate::importer::{ImportRow, ImportRows, LeftOut, LocatedRow, UnusableRow};
 use crate::source::InputPath;
 
 /// The largest file that is read, in bytes.
@@ -12,6 +12,18 @@ pub(super) const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A row with the line where it begins, or why it cannot be used.
 pub type ReadRow = (u64, Result<ImportRow, UnusableRow>);
+
+/// What was read of a file: its rows, and what is left out of them.
+pub(super) struct WholeRows {
+    pub(super) rows: Vec<ReadRow>,
+    pub(super) left_out: Option<LeftOut>,
+}
+
+impl From<Vec<ReadRow>> for WholeRows {
+    fn from(rows: Vec<ReadRow>) -> Self {
+        Self { rows, left_out: None }
+    }
+}
 
 /// Gives each row of a file a key of its own.
 #[derive(Debug, Default)]
@@ -39,21 +51,22 @@ struct WholeFile {
     file: Arc<str>,
     bytes: u64,
     rows: std::vec::IntoIter<ReadRow>,
+    left_out: Option<LeftOut>,
 }
 
 /// Opens a file whose bytes `read` turns into rows.
-pub(super) fn open(
+pub(super) fn open<R: Into<WholeRows>>(
     path: &InputPath,
-    read: impl FnOnce(&[u8]) -> io::Result<Vec<ReadRow>>,
+    read: impl FnOnce(&[u8]) -> io::Result<R>,
 ) -> io::Result<Box<dyn ImportRows>> {
     of(path.display().to_string(), path.open()?.reader, read)
 }
 
 /// Makes rows of what `source` reads.
-pub(super) fn of(
+pub(super) fn of<R: Into<WholeRows>>(
     file: String,
     source: impl io::Read,
-    read: impl FnOnce(&[u8]) -> io::Result<Vec<ReadRow>>,
+    read: impl FnOnce(&[u8]) -> io::Result<R>,
 ) -> io::Result<Box<dyn ImportRows>> {
     let mut text = Vec::new();
     let bytes = source.take(MAX_BYTES + 1).read_to_end(&mut text)? as u64;
@@ -61,13 +74,18 @@ pub(super) fn of(
         let message = "the file has more than 64 MiB; export shorter periods";
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
-    Ok(Box::new(WholeFile { file: file.into(), bytes, rows: read(&text)?.into_iter() }))
+    let WholeRows { rows, left_out } = read(&text)?.into();
+    Ok(Box::new(WholeFile { file: file.into(), bytes, rows: rows.into_iter(), left_out }))
 }
 
 impl ImportRows for WholeFile {
     fn next(&mut self) -> io::Result<Option<LocatedRow>> {
         let next = self.rows.next();
         Ok(next.map(|(line, row)| LocatedRow { file: Arc::clone(&self.file), line, row }))
+    }
+
+    fn left_out(&self) -> Option<LeftOut> {
+        self.left_out
     }
 
     fn consumed(&self) -> u64 {

@@ -96,6 +96,7 @@ fn a_contact_without_an_identifier_keeps_its_record_when_its_number_changes() {
         (0, 3, 0, 0)
     );
     assert_eq!(store("c.vcf", &["FN:Ann\nTEL:2", "FN:Ann\nTEL:7"]), (1, 0, 1, 0), "two of a name");
+    assert_eq!(store("d.vcf", &["FN:Ann\nTEL:7", "FN:Ann\nTEL:2"]), (0, 0, 2, 0), "turned round");
 }
 
 #[test]
@@ -446,4 +447,38 @@ fn an_unreadable_file_is_an_error_and_declares_nothing() {
         ImportReport::default()
     );
     assert!(rig.streams().is_empty());
+}
+
+#[test]
+fn a_member_of_a_list_that_does_not_fit_is_counted_marked_and_named() {
+    let rig = rig();
+    let import = |name: &str, rows: &str| {
+        import(&rig, &[file(&rig, name, rows)], &[], BadRowPolicy::Skip).unwrap()
+    };
+    import("1.jsonl", "{\"id\":\"a\",\"tags\":[\"fern\",\"moss\"]}\n{\"id\":\"b\",\"tags\":[]}\n");
+    let rows = "{\"id\":\"c\",\"tags\":[\"fern\",null,7,8]}\n{\"id\":\"d\",\"tags\":[{\"a\":1}]}\n\
+        {\"id\":\"e\",\"tags\":[\"moss\",null]}\n";
+    let report = import("2.jsonl", rows);
+    let misfit = &report.misfits["tags"];
+    assert_eq!((misfit.declared.as_str(), misfit.rows), ("a list of texts", 2));
+    assert_eq!((misfit.example.as_str(), misfit.are_members, misfit.line), ("7", true, 1));
+    let get = |operation, key: &str, query: &[(&str, &str)]| {
+        rig.get(operation, target().stream.as_str(), key, query)
+    };
+    let marked = get(stile_records::operations::Operation::GetRecord, "c", &[]);
+    assert_eq!(marked["not_as_declared"], serde_json::json!({ "tags": "a list of texts" }));
+    let plain = get(stile_records::operations::Operation::GetRecord, "e", &[]);
+    assert!(plain.get("not_as_declared").is_none(), "null is no value: {plain}");
+    let query = [("metric", "count"), ("group_by", "tags")];
+    let counted = get(stile_records::operations::Operation::AggregateRecords, "", &query);
+    let said = |code: &str| {
+        let warnings = counted["meta"]["warnings"].as_array().unwrap();
+        let found = warnings.iter().find(|warning| warning["code"] == code);
+        found.unwrap_or_else(|| panic!("{code}: {counted}"))["detail"].clone()
+    };
+    assert_eq!(
+        said("members_left_out"),
+        serde_json::json!({ "field": "tags", "values": 1, "example": "7" })
+    );
+    assert_eq!(said("values_left_out")["values"], 1);
 }

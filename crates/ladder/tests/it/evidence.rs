@@ -2,10 +2,11 @@
 //! the caller's records have.
 
 use serde_json::{Value as Json, json};
+use stile_domain::records::value::FieldValue;
 use stile_testkit::chance::Chance;
 
 use super::Client;
-use super::records::model::{Stored, World};
+use super::records::model::{FieldDecl, Stored, World};
 use super::records::{client, owner};
 use super::worlds::{self, text};
 
@@ -65,6 +66,38 @@ fn a_search_without_hits_says_which_words_the_granted_records_have() {
     assert!(tried.text.contains("try fewer or shorter words"), "{}", tried.text);
     let found = Client::new(&stored.services, owner()).good("search", &json!({ "q": "heron" }));
     assert_eq!(found.structured["data"]["meta"]["terms"], Json::Null);
+}
+
+#[test]
+fn a_word_that_only_an_unsearched_list_has_is_not_said_to_be_in_no_record() {
+    let tags = FieldValue::Json(r#"["heron","moss"]"#.to_owned());
+    let record = vec![("body".to_owned(), text("ferns")), ("tags".to_owned(), tags)];
+    let mut source = worlds::stream("a-mail", "notes", vec![("a".to_owned(), record)]);
+    let field = source.decl.fields.iter_mut().find(|field| field.name == "tags").unwrap();
+    *field = FieldDecl {
+        name: "tags".to_owned(),
+        schema: json!({ "type": "array", "items": { "type": "string" } }),
+        exact: false,
+        ops: Vec::new(),
+        lexical: false,
+        aggregations: Vec::new(),
+    };
+    let world = World { sources: vec![source] };
+    let source = &world.sources[0];
+    let grants = [
+        worlds::grant("g", &[source], &["body", "tags"]),
+        worlds::grant("h", &[source], &["body"]),
+    ];
+    let stored = Stored::new(&mut Chance::of(1), &world, &grants);
+    let asked = json!({ "q": "heron" });
+    let said =
+        |grant: &str| Client::new(&stored.services, client(grant, "t")).good("search", &asked).text;
+    let with = said("g");
+    assert!(with.contains("no search looks into the lists of `tags`"), "{with}");
+    assert!(with.contains("\"heron\" is in no searched field"), "{with}");
+    let without = said("h");
+    assert!(!without.contains("tags"), "a field that the grant hides: {without}");
+    assert!(without.contains("\"heron\" is in no record"), "{without}");
 }
 
 #[test]

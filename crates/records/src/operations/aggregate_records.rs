@@ -22,7 +22,7 @@ use stile_domain::records::tokenizer::ParsedQuery;
 use stile_domain::records::zone::{Granularity, TimeBucket};
 use stile_store::records::{LongValueRef, RecordSource, StoredField};
 
-use crate::aggregation_request::{AggregatedField, AggregationRequest, DeclaredAggregation};
+use crate::aggregation_request::{AggregationRequest, DeclaredAggregation};
 use crate::context::ReadContext;
 use crate::field_selection;
 use crate::field_text::format_digest;
@@ -231,13 +231,12 @@ fn cursor_binding(context: ReadContext<'_>, request: &AggregateRecords) -> Bindi
     Binding::new(parts.into_iter().chain(pairs))
 }
 
-/// Returns a warning for each field with values that do not count.
+/// Returns a warning for each field with values that do not count, and for each with lists some of
+/// whose members do not.
 fn left_out_warnings(requested: &AggregationRequest<'_>, left_out: &[LeftOutValues]) -> Vec<Json> {
     let granularity = requested.by_time.as_ref().map(|(_, granularity, _)| *granularity);
-    let warning = |(field, LeftOutValues { values, example }): (
-        &AggregatedField<'_>,
-        &LeftOutValues,
-    )| {
+    let mut warnings = Vec::new();
+    for (field, left_out) in requested.fields().into_iter().zip(left_out) {
         let fault = match (field.param, granularity) {
             ("group_by_time", Some(Granularity::HourOfDay)) => "that has no time of the day",
             ("group_by_time", _) => "that is not a time",
@@ -247,19 +246,31 @@ fn left_out_warnings(requested: &AggregationRequest<'_>, left_out: &[LeftOutValu
             "field" => "was left out",
             _ => "counts in the group `null`",
         };
-        let example =
-            example.as_ref().map(|text| text.chars().take(MAX_EXAMPLE_CHARS).collect::<String>());
-        let such =
-            example.as_ref().map_or_else(String::new, |text| format!(", such as {}", json!(text)));
-        let name = field.name;
-        json!({
-            "code": "values_left_out", "param": field.param,
-            "message": format!("`{name}` has a value {fault} in {values} record(s), which {end}{such}"),
-            "detail": { "field": name, "values": values, "example": example },
-        })
-    };
-    let fields = requested.fields().into_iter().zip(left_out);
-    fields.filter(|(_, left_out)| left_out.values > 0).map(warning).collect()
+        let LeftOutValues { values, example, lists, member } = left_out;
+        let of_values = (format!("a value {fault}"), *values, format!("which {end}"), example);
+        let others = "of which the other members count".to_owned();
+        let of_members = (format!("a list with a member {fault}"), *lists, others, member);
+        for (code, (has, records, end, example)) in
+            [("values_left_out", of_values), ("members_left_out", of_members)]
+        {
+            if records == 0 {
+                continue;
+            }
+            let example = example
+                .as_ref()
+                .map(|text| text.chars().take(MAX_EXAMPLE_CHARS).collect::<String>());
+            let such = example
+                .as_ref()
+                .map_or_else(String::new, |text| format!(", such as {}", json!(text)));
+            let name = field.name;
+            warnings.push(json!({
+                "code": code, "param": field.param,
+                "message": format!("`{name}` has {has} in {records} record(s), {end}{such}"),
+                "detail": { "field": name, "values": records, "example": example },
+            }));
+        }
+    }
+    warnings
 }
 
 fn write_grouping(requested: &AggregationRequest<'_>, out: &mut dyn ResponseSink) {

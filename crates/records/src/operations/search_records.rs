@@ -36,6 +36,7 @@ use crate::request_target::RequestAddress;
 use crate::response_meta::{add_warnings, response_meta};
 use crate::response_sink::ResponseSink;
 use crate::search_query::{broad_terms, parse_query, query_text, query_warnings};
+use crate::unsearched_lists;
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     about: "The records in which all words of `q` occur, and where in them.",
@@ -139,6 +140,10 @@ fn search_within(
     }
     if page.hits.is_empty() && after.is_none() {
         add_term_counts(context, &mut meta, &sources, &conditions, &query)?;
+        if !query.terms.is_empty() {
+            let unsearched = unsearched_lists::warning(context, &sources)?;
+            add_warnings(&mut meta, unsearched.into_iter().collect());
+        }
     }
     let excerpt = |at: u64| {
         let start = at.saturating_sub(EXCERPT_BEFORE);

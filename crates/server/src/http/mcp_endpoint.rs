@@ -96,7 +96,7 @@ impl McpEndpoint {
     ) -> Self {
         let sessions = Sessions::new(options.sessions_per_subject, options.session_idle)
             .kept_by(options.kept_sessions.clone());
-        let everybody = Arc::new(Person { service, owned: None, stays_open: true });
+        let everybody = Arc::new(Person { service, owned: None, space: None, stays_open: true });
         Self { everybody, admission, streamable, subscriptions, sessions, options }
     }
 

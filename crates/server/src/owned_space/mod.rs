@@ -14,6 +14,7 @@ use std::sync::Arc;
 use stile_domain::records::instant::Instant;
 use stile_store::history::History;
 use stile_store::journal::JournalPlace;
+use stile_store::space::Unserved;
 use stile_store::state::StateDir;
 use stile_tools::space::SpaceTools;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -43,14 +44,19 @@ pub struct OwnedSpace {
     chain: Arc<ChainCheck>,
     /// Places for pages that follow the journal.
     live_places: Arc<Semaphore>,
-    /// Whether another folder is at the place of the space, which the operator has not adopted.
-    is_another: bool,
+    /// Why no file of the space is served; `None` if they are.
+    unserved: Option<Unserved>,
 }
 
 /// What a page says while another folder is at the place of a person's files.
 const ANOTHER_FOLDER: &str = "Another folder is at the place of your files, perhaps one from a \
     backup. No file in it is read or changed before the operator of this server says that it is the \
     same.";
+
+/// What a page says while the folder of a person's files is missing.
+const MISSING_FOLDER: &str = "The folder of your files is missing: it was served before and is not \
+    there now. Nothing was made in its place, and your records go on. The operator of this server \
+    puts it back.";
 
 /// The most pages that follow the journal at once.
 const LIVE_PLACES: usize = 8;
@@ -67,7 +73,6 @@ impl OwnedSpace {
         let live_places = Arc::new(Semaphore::new(LIVE_PLACES));
         let chain = Arc::new(ChainCheck::new(state.clone()));
         let backup = Arc::default();
-        let is_another = false;
         Self {
             root,
             state,
@@ -78,32 +83,34 @@ impl OwnedSpace {
             digest,
             chain,
             live_places,
-            is_another,
+            unserved: None,
         }
     }
 
-    /// Says that another folder is at the place of the space, which the operator has not adopted.
+    /// Says that the folder at the place of the space is served to nobody.
     #[must_use]
-    pub fn with_another_folder(self) -> Self {
-        Self { is_another: true, ..self }
+    pub fn unserved(self, why: Unserved) -> Self {
+        Self { unserved: Some(why), ..self }
     }
 
     /// Checks the folder of the files, which the finding names as `shown`.
     pub fn check_files(&self, shown: &str) -> Finding {
-        match self.is_another {
-            true => Finding::bad(
-                "files",
-                ANOTHER_FOLDER.trim_end_matches('.'),
-                "ask the operator to run `stile space adopt --person` for you",
-            ),
-            false => checkup::folder("files", shown, &self.root),
-        }
+        let step = match self.unserved {
+            None => return checkup::folder("files", shown, &self.root),
+            Some(Unserved::Missing) => "ask the operator to put it back from a backup",
+            Some(_) => "ask the operator to run `stile space adopt --person` for you",
+        };
+        Finding::bad("files", self.why_no_files("").trim_end_matches('.'), step)
     }
 
-    /// Returns why [`OwnedSpace::files`] returns nothing: what `otherwise` says, unless another
-    /// folder is at the place of the space.
+    /// Returns why [`OwnedSpace::files`] returns nothing: what `otherwise` says, unless the folder at
+    /// the place of the space is served to nobody.
     pub fn why_no_files(&self, otherwise: &'static str) -> &'static str {
-        if self.is_another { ANOTHER_FOLDER } else { otherwise }
+        match self.unserved {
+            None => otherwise,
+            Some(Unserved::Missing) => MISSING_FOLDER,
+            Some(_) => ANOTHER_FOLDER,
+        }
     }
 
     /// Lets a thread count the journal before somebody looks at a page.

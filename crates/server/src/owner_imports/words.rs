@@ -31,8 +31,28 @@ pub fn counts(report: &ImportReport) -> String {
     format!("added {added}, changed {changed}, unchanged {unchanged}, bad {bad_rows}")
 }
 
-/// Says how many rows are older than what is stored; `None` if none is.
-pub fn older(report: &ImportReport) -> Option<String> {
+/// Says how many rows are older than what is stored, and how many are of an older export, a line for
+/// each.
+pub fn older(report: &ImportReport) -> Vec<String> {
+    older_by_field(report).into_iter().chain(of_older_export(report)).collect()
+}
+
+fn of_older_export(report: &ImportReport) -> Option<String> {
+    let rows = report.outdated;
+    let (rows, differ) = if rows == 1 {
+        ("1 row".to_owned(), "differs")
+    } else {
+        (format!("{rows} rows"), "differ")
+    };
+    (report.outdated > 0).then(|| {
+        format!(
+            "{rows} {differ} from what is stored and changed nothing: the export is older than the \
+             one that was imported before, or its files do not say when it was made"
+        )
+    })
+}
+
+fn older_by_field(report: &ImportReport) -> Option<String> {
     let (field, rows) = report.older.as_ref()?;
     let (these, are) = if *rows == 1 { ("1 row", "is") } else { ("rows", "are") };
     let count = if *rows == 1 { String::new() } else { format!("{rows} ") };
@@ -40,6 +60,12 @@ pub fn older(report: &ImportReport) -> Option<String> {
         "{count}{these} {are} older than what is stored, by `{}`, and changed nothing",
         shown_ends(field, NAME_CHARS)
     ))
+}
+
+/// Says what was left out of the files, a line for each kind.
+pub fn left_out(report: &ImportReport) -> Vec<String> {
+    let line = |(what, count): (&&str, &u64)| format!("left out {count}: {what}");
+    report.left_out.iter().map(line).collect()
 }
 
 /// Says what became of attached documents and of broken characters, a line for each.
@@ -94,12 +120,16 @@ pub fn misfits(report: &ImportReport) -> Vec<String> {
 }
 
 fn misfit((name, found): (&String, &MisfitValues)) -> String {
-    let MisfitValues { declared, rows, example, file, line } = found;
+    let MisfitValues { declared, rows, example, are_members, file, line } = found;
     let (values, are) = if *rows == 1 { ("1 value", "is") } else { ("values", "are") };
     let count = if *rows == 1 { String::new() } else { format!("{rows} ") };
+    let (member, left_out) = match are_members {
+        true => ("the member ", "Counts and groups leave such members out"),
+        false => ("", "Sums and ranges leave such values out"),
+    };
     format!(
         "{count}{values} of `{}` {are} not {declared}, as the stream declares it, such as \
-         \"{example}\" in {file}:{line}. Sums and ranges leave such values out",
+         {member}\"{example}\" in {file}:{line}. {left_out}",
         shown_ends(name, NAME_CHARS)
     )
 }

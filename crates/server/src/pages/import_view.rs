@@ -431,8 +431,8 @@ pub(super) fn last_imports(now: i64, all: &[Arc<EndedImport>], room: &mut Room) 
 fn ended_import(upload: &Upload, ended: &EndedImport) -> Markup {
     let EndedImport { target, report, error, .. } = ended;
     let attached = words::attached(report).into_iter().chain(words::without_text_field(report));
-    let attached: Vec<String> =
-        attached.chain(words::replaced(report)).chain(words::older(report)).collect();
+    let attached = attached.chain(words::replaced(report)).chain(words::older(report));
+    let attached: Vec<String> = attached.chain(words::left_out(report)).collect();
     html! {
         @match error {
             Some(why) => {

@@ -179,6 +179,7 @@ fn samples() -> Vec<Refusal> {
         Refusal::Guarded { path: path.clone(), guarded: Guarded::Running },
         Refusal::RootMoved,
         Refusal::RootReplaced,
+        Refusal::RootMissing,
         Refusal::Cancelled,
         Refusal::Busy { path: path.clone(), is_locked_by_other: false },
         Refusal::Busy { path: path.clone(), is_locked_by_other: true },
@@ -316,6 +317,7 @@ fn samples() -> Vec<Refusal> {
             | Refusal::Guarded { .. }
             | Refusal::RootMoved
             | Refusal::RootReplaced
+            | Refusal::RootMissing
             | Refusal::Cancelled
             | Refusal::Busy { .. }
             | Refusal::NotText { .. }

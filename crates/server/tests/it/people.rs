@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stile_testkit::client::{Http, Reply};
@@ -89,6 +90,19 @@ impl Hosted {
         let reply = Http::new(self.server.address, token).post("tools/call", call).unwrap();
         assert_eq!(reply.status, 200, "{}", text_of(&reply));
         reply.json()["result"].clone()
+    }
+
+    /// Calls a tool until its refusal has these words. A server relies on its last look at a folder
+    /// for a second.
+    fn call_until(&self, token: &str, words: &str) {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let answer = self.call(token, "file.list", &json!({}));
+            if answer["isError"] == true && answer.to_string().contains(words) {
+                return;
+            }
+            assert!(Instant::now() < until, "{answer}");
+        }
     }
 
     fn people(&self) -> PathBuf {
@@ -566,19 +580,75 @@ fn a_folder_of_a_person_that_is_gone_is_not_replaced_by_an_empty_one() {
     let Some(hosted) = Hosted::start(test) else { return };
     let ann = hosted.person("ann");
     let token = hosted.stile(&["token", "--person", "ann", "--scope", "write:/"]);
+    let owner = hosted.stile(&["token", "--person", "ann", "--owner"]);
     assert_eq!(hosted.call(&token, "file.list", &json!({}))["isError"], false);
     let folder = hosted.people().join(&ann);
     let away = hosted.folder.path().join("away");
     let (hosted, _) = hosted.stopped_for(|_| std::fs::rename(&folder, &away).unwrap());
-    let call = json!({ "name": "file.list", "arguments": {} });
-    let refused = Http::new(hosted.server.address, &token).post("tools/call", call).unwrap();
-    assert_eq!(refused.status, 503, "{}", text_of(&refused));
-    assert!(!folder.join("notes").exists());
+    // Files are refused in words that say so, and records go on.
+    let refused = hosted.call(&token, "file.list", &json!({}));
+    assert_eq!(refused["isError"], true, "{refused}");
+    let said = refused["content"][0]["text"].as_str().unwrap();
+    assert!(said.contains("is missing") && said.contains("puts it back"), "{said}");
+    assert_eq!(hosted.letters(&owner), ["the heron of ann", "the heron of ann"]);
+    let mut browser = hosted.browser("ann");
+    let page = text_of(&browser.get(&format!("{}/owner/health", hosted.url())));
+    assert!(page.contains("The folder of your files is missing"), "{page}");
+    assert!(!folder.exists(), "nothing is made in its place");
     // The same folder at its place again needs no word.
+    std::fs::rename(&away, &folder).unwrap();
+    assert_eq!(hosted.call(&token, "file.list", &json!({}))["isError"], false);
+    // It can also go while it is served.
+    std::fs::rename(&folder, &away).unwrap();
+    hosted.call_until(&token, "is missing");
+    assert_eq!(hosted.letters(&owner), ["the heron of ann", "the heron of ann"]);
     std::fs::rename(&away, &folder).unwrap();
     assert_eq!(hosted.call(&token, "file.list", &json!({}))["isError"], false);
     let (_, log) = hosted.stopped_for(|_| ());
     assert!(log.contains("was served and is not there") && log.contains(&ann), "{log}");
+}
+
+#[test]
+fn a_server_that_runs_takes_up_a_folder_that_was_adopted() {
+    let test = "a_server_that_runs_takes_up_a_folder_that_was_adopted";
+    let Some(hosted) = Hosted::start(test) else { return };
+    let ann = hosted.person("ann");
+    let token = hosted.stile(&["token", "--person", "ann", "--scope", "write:/"]);
+    let note = json!({ "path": "/a.md", "content": "one\n" });
+    assert_eq!(hosted.call(&token, "file.create", &note)["isError"], false);
+    let spaces = hosted.people();
+    let adopt =
+        ["space", "adopt", "--person", "ann", "--spaces", spaces.to_str().unwrap(), "--yes"];
+    // All of the folder came back, or its files alone, beside the history that the server holds.
+    for replaced in [spaces.join(&ann), spaces.join(&ann).join("notes")] {
+        restore_from_a_copy(&replaced);
+        hosted.call_until(&token, "is another one than before");
+        let adopted = hosted.stile(&adopt);
+        assert!(adopted.contains("old folder: "), "{adopted}");
+        let read = hosted.call(&token, "text.read", &json!({ "path": "/a.md" }));
+        assert_eq!(read["isError"], false, "{read}");
+        std::fs::remove_dir_all(replaced.with_extension("away")).unwrap();
+    }
+    let note = json!({ "path": "/b.md", "content": "two\n" });
+    assert_eq!(hosted.call(&token, "file.create", &note)["isError"], false);
+    assert!(spaces.join(&ann).join("notes/b.md").exists(), "it is written where the owner looks");
+}
+
+#[test]
+fn a_start_makes_nobody_and_no_folder() {
+    let test = "a_start_makes_nobody_and_no_folder";
+    let Some(hosted) = Hosted::start(test) else { return };
+    let (hosted, _) = hosted.stopped_for(|_| ());
+    let made: Vec<_> = std::fs::read_dir(hosted.people()).unwrap().collect();
+    assert!(made.is_empty(), "{made:?}");
+    let listed = hosted.stile(&["person", "list", "--json"]);
+    assert!(!listed.contains("\"id\""), "{listed}");
+    // Once there is somebody, their folder is for the user of the server alone.
+    let ann = hosted.person("ann");
+    let token = hosted.stile(&["token", "--person", "ann", "--scope", "read:/"]);
+    assert_eq!(hosted.call(&token, "file.list", &json!({}))["isError"], false);
+    let mode = std::fs::metadata(hosted.people().join(&ann)).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o700);
 }
 
 #[test]

@@ -73,6 +73,38 @@ fn a_search_hit_leads_to_the_whole_field() {
 }
 
 #[test]
+fn all_hits_of_a_server_that_counts_none_are_listed_in_a_few_calls() {
+    let text = "the boiler ".repeat(40);
+    let keys: Vec<String> = (0..1_175).map(|number| format!("mail-{number:04}")).collect();
+    let records: Vec<(&str, Value)> =
+        keys.iter().map(|key| (key.as_str(), json!({ "id": key, "body": text }))).collect();
+    let plain = Plain::with(&records);
+    let desk = Desk::new(TOKEN);
+    let mut adapter = desk.adapter(&plain.url(), &[]);
+    let first = adapter.call("search", json!({ "q": "boiler" }));
+    let said = first["content"][0]["text"].as_str().unwrap();
+    assert!(said.starts_with("search: at least 25 hit(s). shown="), "{said}");
+    assert!(said.contains(" of 25+. has_more=true; `detail` `list` shows a hundred."), "{said}");
+    let (mut found, mut calls, mut cursor) = (Vec::new(), 1, Value::Null);
+    loop {
+        let mut arguments = json!({ "q": "boiler", "detail": "list" });
+        if !cursor.is_null() {
+            arguments["cursor"] = cursor;
+        }
+        let page = adapter.call("search", arguments);
+        calls += 1;
+        let shown = page["structuredContent"]["results"].as_array().unwrap().clone();
+        found.extend(shown.iter().map(|hit| hit["id"].as_str().unwrap().to_owned()));
+        cursor = page["structuredContent"]["data"]["next_cursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(found.len(), 1_175);
+    assert!(calls <= 14, "{calls} calls");
+}
+
+#[test]
 fn the_adapter_fetches_a_record_and_truncates_its_long_text() {
     let (plain, _desk, mut adapter) = plain();
     let fetched = adapter.call("fetch", json!({ "id": M1 }));

@@ -190,7 +190,18 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner:
     let record = |key: &str| records.iter().find(|(found, _)| found == key);
     match parts.as_slice() {
         ["v1", "schema"] => Reply::json(200, &schema()),
-        ["v1", "search"] => Reply::json(200, &search(records, get("q").unwrap_or_default())),
+        ["v1", "search"] => {
+            let all = search(records, get("q").unwrap_or_default());
+            let first = get("cursor").map_or(0, |cursor| cursor["hits-".len()..].parse().unwrap());
+            let limit = get("limit").map_or(25, |limit| limit.parse().unwrap());
+            let end = all.len().min(first + limit);
+            let mut page =
+                json!({ "object": "list", "data": all[first..end], "has_more": end < all.len() });
+            if end < all.len() {
+                page["next_cursor"] = format!("hits-{end}").into();
+            }
+            Reply::json(200, &page)
+        }
         ["v1", "streams", _, "aggregate"] => Reply::json(
             200,
             &json!({ "object": "aggregation", "stream": "messages", "metric": "count", "value": records.len() }),
@@ -277,7 +288,7 @@ fn list(records: &[(String, Map<String, Value>)], first: usize, limit: usize) ->
     Reply::json(200, &page)
 }
 
-fn search(records: &[(String, Map<String, Value>)], q: &str) -> Value {
+fn search(records: &[(String, Map<String, Value>)], q: &str) -> Vec<Value> {
     let hits = records.iter().filter_map(|(key, data)| {
         let text = data.get("body")?.as_str()?;
         let at = text.find(q)?;
@@ -287,7 +298,7 @@ fn search(records: &[(String, Map<String, Value>)], q: &str) -> Value {
             "evidence_excerpts": [{ "object": "evidence_excerpt", "field_path": "body", "preview_text": preview,
                 "provenance": "lexical_match", "truncated": true }] }))
     });
-    json!({ "object": "list", "data": hits.collect::<Vec<_>>(), "has_more": false })
+    hits.collect()
 }
 
 /// The characters of a text as a server cuts them, in UTF-16.

@@ -117,6 +117,7 @@ pub use options::SpaceOptions;
 pub use recall_pages::{
     RecallBudget, RecallKind, RecallPage, RecallQuery, RecalledFile, RecalledPassage,
 };
+pub use root::Unserved;
 use root::{Check, Root};
 pub use search_ignore::{BadIgnoreRule, SEARCH_IGNORE, SearchIgnore};
 pub use thread_share::ThreadShare;
@@ -261,13 +262,17 @@ impl Space {
         Ok(Self::of_root_to_read(Root::open(root, &options.mounts)?, options))
     }
 
-    /// Opens a folder of the machine that its operator has not adopted. Reads and writes nothing in
-    /// the folder, and every call is refused.
+    /// Opens a folder of the machine that is served to nobody. Reads and writes nothing in the
+    /// folder, and every call is refused.
     ///
     /// # Errors
     /// [`OpenError`] if the folder cannot be opened.
-    pub fn open_ambient_refused(root: &Path, options: SpaceOptions) -> Result<Self, OpenError> {
-        Ok(Self::of_root_to_read(Root::open_refused(root)?, options))
+    pub fn open_ambient_unserved(
+        root: &Path,
+        why: Unserved,
+        options: SpaceOptions,
+    ) -> Result<Self, OpenError> {
+        Ok(Self::of_root_to_read(Root::open_unserved(root, why)?, options))
     }
 
     fn of_root_to_read(root: Root, options: SpaceOptions) -> Self {
@@ -738,7 +743,17 @@ impl Space {
     /// # Errors
     /// [`Refusal::RootMoved`].
     pub async fn check_root(&self) -> Result<(), Refusal> {
-        self.run(|inner| inner.root.check(Check::Now)).await
+        self.run_unchecked(|inner| inner.root.check_place()).await
+    }
+
+    /// Whether the folder of the space was seen at its place within the last second.
+    pub fn was_in_place(&self) -> bool {
+        self.inner.if_made().is_none_or(|inner| inner.root.was_checked())
+    }
+
+    /// Whether the folder of the space is where it was when the space was opened. Blocks.
+    pub fn is_in_place(&self) -> bool {
+        self.inner.if_made().is_none_or(|inner| inner.root.check_place().is_ok())
     }
 
     /// Releases all displaced files that are still kept. Takes a second at most.
@@ -766,11 +781,21 @@ impl Space {
         &self,
         work: impl FnOnce(&Arc<Inner>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
+        self.run_unchecked(move |inner| {
+            inner.root.check(Check::Recent)?;
+            work(inner)
+        })
+        .await
+    }
+
+    async fn run_unchecked<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Arc<Inner>) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
         let space = Arc::clone(&self.inner);
         let run = move || {
             let inner = Self::opened(&space)?;
             inner.forget_if_cleared();
-            inner.root.check(Check::Recent)?;
             work(inner)
         };
         match tokio::task::spawn_blocking(run).await {

@@ -31,8 +31,19 @@ pub(super) struct Root {
     mounts: Vec<SpacePath>,
     /// When the path led to the folder last.
     checked: Mutex<Instant>,
-    /// Whether the folder is one that its operator has not adopted, so that every call is refused.
-    is_another: bool,
+    /// Why every call is refused; `None` for a folder that is served.
+    unserved: Option<Unserved>,
+}
+
+/// Why a folder is served to nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unserved {
+    /// It is another one than before, and its operator has not adopted it.
+    Another,
+    /// It is not there, and was served before. In its place an empty folder without a name is open.
+    Missing,
+    /// The folders of people lie in it, each of which is served on its own.
+    OfPeople,
 }
 
 /// How old a check may be.
@@ -53,12 +64,32 @@ impl Root {
         let mut mounts: Vec<_> = mounts.iter().filter(|path| !path.is_root()).cloned().collect();
         mounts.sort();
         let checked = Mutex::new(Instant::now());
-        Ok(Self { handle, path, identity, mounts, checked, is_another: false })
+        Ok(Self { handle, path, identity, mounts, checked, unserved: None })
     }
 
-    /// Opens a folder that its operator has not adopted: every check refuses it.
-    pub(super) fn open_refused(path: &Path) -> io::Result<Self> {
-        Ok(Self { is_another: true, ..Self::open(path, &[])? })
+    /// Opens a folder that is served to nobody: every check refuses it.
+    pub(super) fn open_unserved(path: &Path, why: Unserved) -> io::Result<Self> {
+        let unserved = Some(why);
+        if why != Unserved::Missing {
+            return Ok(Self { unserved, ..Self::open(path, &[])? });
+        }
+        // The folder of all people takes new folders; on some machines that of the system does not.
+        let around = path.ancestors().skip(1).find(|folder| folder.is_dir());
+        let places = [around.map(Path::to_owned), Some(std::env::temp_dir())];
+        let mut opened = Err(io::ErrorKind::NotFound.into());
+        for place in places.iter().flatten() {
+            opened = opened.or_else(|_| Self::open_removed(place));
+        }
+        Ok(Self { unserved, path: std::path::absolute(path)?, ..opened? })
+    }
+
+    /// Opens a folder that is then removed: nothing can be read or made in it.
+    fn open_removed(place: &Path) -> io::Result<Self> {
+        let empty = place.join(format!(".stile-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir(&empty)?;
+        let opened = Self::open(&empty, &[]);
+        std::fs::remove_dir(&empty)?;
+        opened
     }
 
     /// Returns the mount points that the owner named, each after those above it.
@@ -97,21 +128,33 @@ impl Root {
         open(inner.as_ref().unwrap_or(&self.handle), rest)
     }
 
-    /// Checks that the path leads to this folder. Once the folder is back, everything goes on.
+    /// Checks that the folder is served, and that the path leads to it. Once the folder is back,
+    /// everything goes on.
     pub(super) fn check(&self, check: Check) -> Result<(), Refusal> {
-        if self.is_another {
-            return Err(Refusal::RootReplaced);
+        match self.unserved {
+            Some(Unserved::Another) => return Err(Refusal::RootReplaced),
+            Some(Unserved::Missing | Unserved::OfPeople) => return Err(Refusal::RootMissing),
+            None => {}
         }
-        let lock = || self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-        if check == Check::Recent && lock().elapsed() < MAX_AGE {
-            return Ok(());
+        match check {
+            Check::Recent if self.was_checked() => Ok(()),
+            Check::Recent | Check::Now => self.check_place(),
         }
+    }
+
+    /// Whether the path led to this folder within the last second.
+    pub(super) fn was_checked(&self) -> bool {
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < MAX_AGE
+    }
+
+    /// Checks that the path leads to this folder, whether it is served or not.
+    pub(super) fn check_place(&self) -> Result<(), Refusal> {
         let now = Instant::now();
         let found = os::open_root(&self.path).and_then(os::status);
         if !found.is_ok_and(|status| status.identity() == self.identity) {
             return Err(Refusal::RootMoved);
         }
-        *lock() = now;
+        *self.checked.lock().unwrap_or_else(PoisonError::into_inner) = now;
         Ok(())
     }
 }

@@ -133,6 +133,17 @@ pub fn create_space_folder(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
+/// Checks that folders can be made in a folder, which is made if it is not there.
+///
+/// # Errors
+/// The error of the file system.
+pub fn check_takes_folders(path: &Path) -> io::Result<()> {
+    create_space_folder(path)?;
+    let tried = path.join(format!(".stile-{}", uuid::Uuid::new_v4()));
+    std::fs::create_dir(&tried)?;
+    std::fs::remove_dir(&tried)
+}
+
 /// Reads a settings file, or a file that a setting names.
 ///
 /// # Errors

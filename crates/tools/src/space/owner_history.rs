@@ -98,7 +98,9 @@ impl SpaceTools {
         Ok(PathNow::Blocked(match self.space.read_bytes(permit, 0, 0).await {
             Ok(file) => return Ok(PathNow::File(file.hash)),
             Err(Refusal::NotFound { .. }) => return Ok(PathNow::Nothing),
-            Err(refusal @ (Refusal::RootMoved | Refusal::RootReplaced)) => return Err(refusal),
+            Err(refusal @ (Refusal::RootMoved | Refusal::RootReplaced | Refusal::RootMissing)) => {
+                return Err(refusal);
+            }
             Err(Refusal::NotAFile { .. }) => Obstacle::NotAFile,
             Err(Refusal::NotADirectory { .. }) => Obstacle::FileAbove,
             Err(Refusal::SymlinkRefused { .. }) => Obstacle::Link,

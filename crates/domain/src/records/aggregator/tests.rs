@@ -144,7 +144,8 @@ fn the_first_spelling_of_equal_values_wins_and_other_types_are_left_out() {
     for value in numbers {
         only.add(0, &[value; 2]).unwrap();
     }
-    let left_out = LeftOutValues { values: 1, example: Some("9".into()) };
+    let left_out =
+        LeftOutValues { values: 1, example: Some("9".into()), ..LeftOutValues::default() };
     assert_eq!(only.left_out(), [left_out.clone(), left_out]);
     let page = only.groups(GroupOrder::LeastKey, None, 10).unwrap();
     let last = page.groups.last().unwrap();
@@ -169,4 +170,31 @@ fn too_many_distinct_values_are_refused() {
     assert_eq!(refused, Some(MAX_GROUP_BYTES / 1024));
     let mut sum = begin(plan(Metric::Sum, vec![]), TypeSet::ANY);
     assert_eq!(sum.add(0, &[Some(Number("1e315"))]), Err(AggregateOverflow::Digits));
+}
+
+#[test]
+fn members_of_lists_that_do_not_count_are_counted_beside_those_that_do() {
+    let types: TypeSet = [JsonType::Array, JsonType::String].into_iter().collect();
+    let lists = [
+        Some(Json(r#"["heron",7,"moss"]"#)),
+        Some(Json(r#"[true,null,"heron"]"#)),
+        Some(Json(r#"["fern",{"a":1}]"#)),
+        Some(Json(r#"["fern",null]"#)),
+        Some(Json("[8,9]")),
+    ];
+    let mut by_value = begin(plan(Metric::Count, vec![Grouping::ByValue]), types);
+    let mut distinct = begin(plan(Metric::Distinct, vec![]), types);
+    for value in lists {
+        by_value.add(0, &[value]).unwrap();
+        distinct.add(0, &[value]).unwrap();
+    }
+    let left_out = LeftOutValues {
+        values: 1,
+        example: Some("[8,9]".into()),
+        lists: 3,
+        member: Some("7".into()),
+    };
+    assert_eq!(by_value.left_out(), std::slice::from_ref(&left_out));
+    assert_eq!(distinct.left_out(), [left_out]);
+    assert_eq!(distinct.value(), MeasuredValue::Whole(3));
 }

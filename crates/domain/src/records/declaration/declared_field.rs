@@ -6,6 +6,7 @@ use super::declaration_fault::{BadDeclaration, DeclarationFault, DeclarationNode
 use super::type_set::{self, JsonType, StringFormat, TypeSet};
 use crate::records::identifiers;
 use crate::records::instant::Instant;
+use crate::records::list_members::each_member;
 use crate::records::stored_body::StoredValue;
 
 /// One field of a declaration, and the queries that it allows.
@@ -66,26 +67,42 @@ impl DeclaredField {
         self.types.are_only(&[JsonType::Integer, JsonType::Number])
     }
 
-    /// Whether a value has the declared type and format. Null always has: it means that the record
-    /// lacks the field. A number with a fraction counts as an integer, since the declaration was
-    /// often inferred from a few whole numbers.
+    /// Whether a value has the declared type and format, and each member of a list has. Null always
+    /// has: it means that the record lacks the field. A number with a fraction counts as an integer,
+    /// since the declaration was often inferred from a few whole numbers. A list that is kept in
+    /// pieces is not looked into.
     pub fn admits(&self, value: StoredValue<'_>) -> bool {
         let has = |kind| self.types.contains(kind);
         match value {
-            StoredValue::Null => true,
-            StoredValue::Bool(_) => has(JsonType::Boolean),
-            StoredValue::Number(_) => has(JsonType::Number) || has(JsonType::Integer),
-            StoredValue::Text(text) => {
-                has(JsonType::String) && (self.format.is_none() || Instant::parse(text).is_some())
+            StoredValue::Text(text) if self.format.is_some() => {
+                has(JsonType::String) && Instant::parse(text).is_some()
             }
-            StoredValue::LongText(_) => has(JsonType::String) && self.format.is_none(),
-            StoredValue::Json(json) if json.starts_with('[') => has(JsonType::Array),
+            StoredValue::LongText(_) if self.format.is_some() => false,
+            StoredValue::Json(json) if json.starts_with('[') => {
+                has(JsonType::Array) && self.misfit_member(value).is_none()
+            }
             StoredValue::Json(_) => has(JsonType::Object),
             StoredValue::LongJson(_) => has(JsonType::Array) || has(JsonType::Object),
+            scalar => self.types.admit(scalar),
         }
     }
 
-    /// Describes the declared type within a sentence, such as `a number` or `a date`.
+    /// Returns the first member of a list that does not have the type that the declaration gives to
+    /// members, as JSON without what lies within it; `None` if all have, and for other values.
+    pub fn misfit_member(&self, value: StoredValue<'_>) -> Option<String> {
+        let StoredValue::Json(json) = value else { return None };
+        let mut misfit = None;
+        if self.is_list() {
+            each_member(json, &mut |member| {
+                if misfit.is_none() && !member.is_some_and(|member| self.members.admit(member)) {
+                    misfit = Some(member.map_or_else(|| "[…]".to_owned(), StoredValue::shown));
+                }
+            });
+        }
+        misfit
+    }
+
+    /// Describes the declared type within a sentence, such as `a number`, `a date` or `a list of texts`.
     pub fn described_type(&self) -> String {
         if let Some(format) = self.format {
             return match format {
@@ -93,21 +110,28 @@ impl DeclaredField {
                 StringFormat::DateTime => "a date and time".to_owned(),
             };
         }
-        let mut names: Vec<&str> = self
-            .types
-            .iter()
-            .filter(|&kind| kind != JsonType::Null)
-            .map(|kind| match kind {
-                JsonType::String => "text",
-                JsonType::Number | JsonType::Integer => "a number",
-                JsonType::Boolean => "true or false",
-                JsonType::Array => "a list",
-                JsonType::Object | JsonType::Null => "an object",
-            })
-            .collect();
-        // A whole number is a number.
-        names.dedup();
-        if names.is_empty() { "null".to_owned() } else { names.join(" or ") }
+        if self.is_list() {
+            return format!("a list of {}", self.members.named(member_name));
+        }
+        self.types.named(value_name)
+    }
+}
+
+fn value_name(kind: JsonType) -> &'static str {
+    match kind {
+        JsonType::String => "text",
+        JsonType::Number | JsonType::Integer => "a number",
+        JsonType::Boolean => "true or false",
+        JsonType::Array => "a list",
+        JsonType::Object | JsonType::Null => "an object",
+    }
+}
+
+fn member_name(kind: JsonType) -> &'static str {
+    match kind {
+        JsonType::String => "texts",
+        JsonType::Number | JsonType::Integer => "numbers",
+        other => value_name(other),
     }
 }
 

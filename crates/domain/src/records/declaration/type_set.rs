@@ -7,6 +7,7 @@
 use serde_json::Value as Json;
 
 use super::declaration_fault::DeclarationFault;
+use crate::records::stored_body::StoredValue;
 
 /// A type of JSON Schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,6 +80,29 @@ impl TypeSet {
     /// Returns the types of the set, in the order of [`JsonType::ALL`].
     pub fn iter(self) -> impl Iterator<Item = JsonType> {
         JsonType::ALL.into_iter().filter(move |&kind| self.contains(kind))
+    }
+
+    /// Whether a value that is no list and no object has one of these types. Null always has. A
+    /// number with a fraction counts as an integer.
+    pub fn admit(self, value: StoredValue<'_>) -> bool {
+        match value {
+            StoredValue::Null => true,
+            StoredValue::Bool(_) => self.contains(JsonType::Boolean),
+            StoredValue::Number(_) => {
+                self.contains(JsonType::Number) || self.contains(JsonType::Integer)
+            }
+            StoredValue::Text(_) | StoredValue::LongText(_) => self.contains(JsonType::String),
+            StoredValue::Json(_) | StoredValue::LongJson(_) => false,
+        }
+    }
+
+    /// Names the types but null within a sentence, each as `name` has it.
+    pub(super) fn named(self, name: fn(JsonType) -> &'static str) -> String {
+        let kinds = self.iter().filter(|&kind| kind != JsonType::Null);
+        let mut names: Vec<&str> = kinds.map(name).collect();
+        // A whole number is a number.
+        names.dedup();
+        if names.is_empty() { "null".to_owned() } else { names.join(" or ") }
     }
 
     /// Whether the set is not empty and has neither arrays nor objects.

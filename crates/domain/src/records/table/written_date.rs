@@ -1,10 +1,13 @@
 //! Reads a date, or a date and time, as people and banks write it.
 //!
-//! *Shape*: `05.01.2026`, `1/26/2026`, `5 Jan 2026`, `Jan 5, 2026`, `2026/01/05`, with the name of
+//! *Shape*: `05.01.2026`, `1/26/2026`, `5 Jan 2026`, `Jan 5, 2026`, `5 de enero de 2026`,
+//! `2026年1月5日`, `2026/01/05`, with the name of
 //! the weekday before it or not, and behind it a time of day such as `9:05`, `21:05:30.5` or `9:05
 //! PM` and a zone such as `+0000`, `-05:00`, `UTC`, `CET` or `Europe/Zurich`. An abbreviation that
 //! several zones have, such as `CST`, is left out, so the time stays that of the place. With points
 //! the day is first. A year of two digits lies between 1970 and 2069.
+
+use std::borrow::Cow;
 
 use crate::records::instant::Instant;
 use crate::records::zone::Zone;
@@ -54,7 +57,8 @@ pub fn to_rfc3339(text: &str, order: DateOrder) -> Option<String> {
     if Instant::parse(text).is_some() {
         return Some(text.to_owned());
     }
-    let (date, rest) = date(without_weekday(text), order)?;
+    let plain = without_words(without_weekday(text));
+    let (date, rest) = date(&plain, order)?;
     let rest = rest.strip_prefix(',').unwrap_or(rest);
     let (clock, zone) = match rest.trim() {
         "" => (String::new(), ""),
@@ -106,6 +110,29 @@ fn without_weekday(text: &str) -> &str {
     let rest = rest.trim_start_matches([',', '.']).trim_start();
     let is_weekday = (2..=10).contains(&name.chars().count()) && month(name).is_none();
     if is_weekday && rest.starts_with(|first: char| first.is_ascii_digit()) { rest } else { text }
+}
+
+/// The marks behind the numbers of a date in Japanese and Chinese, and in Korean.
+const MARKS: [[char; 3]; 2] = [['年', '月', '日'], ['년', '월', '일']];
+/// Words between the parts of a date, as in `5 de enero de 2026`, and before a time of day.
+const WORDS: [&str; 8] = [" de ", " del ", " um ", " at ", " à ", " alle ", " às ", " om "];
+
+/// Removes what stands between the numbers of a date, and between a date and a time of day.
+fn without_words(text: &str) -> Cow<'_, str> {
+    let marks = MARKS.iter().find(|marks| text.contains(marks[0]));
+    if let Some([year, month, day]) = marks {
+        let parts: Vec<&str> = text.splitn(4, [*year, *month, *day]).map(str::trim).collect();
+        return match parts.as_slice() {
+            [year, month, day, ""] => format!("{year}-{month}-{day}").into(),
+            [year, month, day, clock] => format!("{year}-{month}-{day} {clock}").into(),
+            _ => text.into(),
+        };
+    }
+    let begins_with_day = text.starts_with(|first: char| first.is_ascii_digit());
+    if !begins_with_day || !WORDS.iter().any(|word| text.contains(word)) {
+        return text.into();
+    }
+    WORDS.iter().fold(text.to_owned(), |text, word| text.replace(word, " ")).into()
 }
 
 /// Reads a date at the beginning, and returns what follows it.
@@ -274,6 +301,13 @@ mod tests {
             ("05-JAN-26", "2026-01-05", "2026-01-05"),
             ("5. März 2026", "2026-03-05", "2026-03-05"),
             ("Jan 5, 2026", "2026-01-05", "2026-01-05"),
+            ("5 de enero de 2026 9:05", "2026-01-05T09:05:00", "2026-01-05T09:05:00"),
+            ("5 de março de 2026", "2026-03-05", "2026-03-05"),
+            ("5. Januar 2026 um 09:05 Uhr", "2026-01-05T09:05:00", "2026-01-05T09:05:00"),
+            ("5 février 2026 à 09:05", "2026-02-05T09:05:00", "2026-02-05T09:05:00"),
+            ("2026年1月5日 9:05", "2026-01-05T09:05:00", "2026-01-05T09:05:00"),
+            ("2026년 1월 5일", "2026-01-05", "2026-01-05"),
+            ("5 de enero de la tarde", "", ""),
             ("Mon, 5 Jan 2026", "2026-01-05", "2026-01-05"),
             ("Mo 05.01.2026", "2026-01-05", "2026-01-05"),
             ("2026-01-05", "2026-01-05", "2026-01-05"),

@@ -1,8 +1,8 @@
 //! The messages of a conversation with Grok.
 //!
 //! A conversation has a `conversation`, which says its title, and its `responses`. An answer that
-//! was asked for again names the same message before it. Of attached files the export has the
-//! identifiers beside the text.
+//! was asked for again names the same message before it. Some exports name none; then times order
+//! the messages. Of attached files the export has the identifiers beside the text.
 //!
 //! *Source*: xAI documents no format; this is as programs that read the exports of 2025 and 2026
 //! describe them.
@@ -15,17 +15,31 @@ use super::message::{Message, Node, ReferredFiles};
 use crate::json_object::{JsonObject, truncate_name};
 
 /// Returns the messages of a conversation, in the order of the file. `None` if it is none of Grok.
+///
+/// Where no message names the one before it, they are in the order of their times, and each follows
+/// the one before it.
 pub(super) fn nodes(conversation: &JsonObject) -> Option<Vec<(Node, String)>> {
     conversation.0.iter().find(|(name, _)| name == "responses")?;
     let responses = conversation.objects("responses");
+    let mut last = None;
     let nodes = responses.into_iter().enumerate().map(|(index, around)| {
         let response = around.object("response").unwrap_or(around);
         let id = ["_id", "response_id", "id"].iter().find_map(|name| response.text(name));
         let id = id.map_or_else(|| format!("message-{index}"), str::to_owned);
         let parent = response.text("parent_response_id").map(str::to_owned);
-        (Node { parent, message: visible(&id, &response) }, id)
+        // A message without a time stays behind the one before it.
+        last = time(&response).and_then(|written| Instant::parse(&written)).or(last);
+        (last, (Node { parent, message: visible(&id, &response) }, id))
     });
-    Some(nodes.collect())
+    let mut nodes: Vec<(Option<Instant>, (Node, String))> = nodes.collect();
+    if nodes.iter().all(|(_, (node, _))| node.parent.is_none()) {
+        nodes.sort_by_key(|(time, _)| *time);
+        let mut before: Option<String> = None;
+        for (_, (node, id)) in &mut nodes {
+            node.parent = before.replace(id.clone());
+        }
+    }
+    Some(nodes.into_iter().map(|(_, node)| node).collect())
 }
 
 /// Returns when a conversation or a message was made: a text, or `{"$date": {"$numberLong": "…"}}`

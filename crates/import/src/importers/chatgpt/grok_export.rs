@@ -164,4 +164,31 @@ mod tests {
             json!(["assistant", "grok-4", "2026-02-01T09:00:00.000001Z", "m1"])
         );
     }
+
+    #[test]
+    fn messages_that_name_none_before_them_are_in_the_order_of_their_times() {
+        let message = |id: &str, second: &str, sender: &str| {
+            format!(
+                r#"{{"response":{{"_id":"{id}","message":"{id}","sender":"{sender}",
+                "create_time":"2026-02-01T09:00:{second}Z"}}}}"#
+            )
+        };
+        // The times of a file can be spelled in two ways, and its order is not theirs.
+        let middle = r#"{"response":{"_id":"b","message":"b","sender":"assistant",
+            "create_time":{"$date":{"$numberLong":"1769936402000"}}}}"#;
+        let [first, last] = [message("a", "01", "human"), message("c", "03", "human")];
+        let export = format!(
+            r#"{{"conversations":[{{"conversation":{{"id":"c1"}},
+            "responses":[{last},{first},{middle}]}}]}}"#
+        );
+        let rig = rig();
+        let path = rig.write("prod-grok-backend.json", export);
+        let report = rig.import(&[recognised(&path)], &[], BadRowPolicy::Skip, |_| ()).unwrap();
+        assert_eq!(counts(&report), (3, 0, 0, 0));
+        let parents = ["a", "b", "c"].map(|id| {
+            let record = rig.record(id);
+            json!([record["parent_id"], record["on_current_branch"]])
+        });
+        assert_eq!(json!(parents), json!([[null, true], ["a", true], ["b", true]]));
+    }
 }

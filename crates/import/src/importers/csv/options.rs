@@ -13,7 +13,7 @@ use crate::charset::file_encoding::Encoding;
 
 /// The member of a declaration that says how files of the stream are read. It has no effect on
 /// requests, and clients do not see it.
-const MEMBER: &str = "import";
+pub(crate) const MEMBER: &str = "import";
 
 /// What the owner says about CSV files. What is absent is found by looking at the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1185,19 +1185,25 @@ fn is(value: &FieldValue, wanted: &str) -> bool {
 
 /// The members of a list that is not kept in pieces, as far as they are no lists and objects.
 pub(crate) fn members(value: &FieldValue) -> Vec<FieldValue> {
+    let all = members_and_nested(value);
+    all.into_iter().filter(|member| !matches!(member, FieldValue::Json(_))).collect()
+}
+
+/// All members of a list, also those that are lists or objects.
+pub(crate) fn members_and_nested(value: &FieldValue) -> Vec<FieldValue> {
     let FieldValue::Json(json) = value else { return Vec::new() };
     if json.len() > 1024 || !json.starts_with('[') {
         return Vec::new();
     }
     let Ok(all) = serde_json::from_str::<Vec<Json>>(json) else { return Vec::new() };
-    let scalar = |member: Json| match member {
-        Json::Null => Some(FieldValue::Null),
-        Json::Bool(value) => Some(FieldValue::Bool(value)),
-        Json::Number(number) => Some(FieldValue::Number(number.to_string().into())),
-        Json::String(text) => Some(FieldValue::Text(text)),
-        Json::Array(_) | Json::Object(_) => None,
+    let member = |member: Json| match member {
+        Json::Null => FieldValue::Null,
+        Json::Bool(value) => FieldValue::Bool(value),
+        Json::Number(number) => FieldValue::Number(number.to_string().into()),
+        Json::String(text) => FieldValue::Text(text),
+        nested @ (Json::Array(_) | Json::Object(_)) => FieldValue::Json(nested.to_string()),
     };
-    all.into_iter().filter_map(scalar).collect()
+    all.into_iter().map(member).collect()
 }
 
 fn in_range(value: &FieldValue, op: &str, bound: &str, is_time: bool) -> bool {

@@ -12,7 +12,7 @@ use super::json::J;
 use super::model::{FIELDS, FieldDecl, Rec, Share, Source, pick, some, time_of_text};
 use super::oracle::{
     Answer, CURSOR, INVALID, Oracle, Params, Refusal, Seen, Takes, add_warnings, compare_numbers,
-    digest_of, members, occurs, put, text_of, word_warnings,
+    digest_of, members, members_and_nested, occurs, put, text_of, word_warnings,
 };
 
 const METRICS: &[&str] = &["count", "sum", "avg", "min", "max", "count_distinct"];
@@ -182,6 +182,7 @@ impl Oracle<'_> {
             return Err(CURSOR);
         }
         let mut left_out = vec![Vec::new(); 1 + by_value.len() + 1];
+        let mut left_members = vec![Vec::new(); 1 + by_value.len() + 1];
         let (mut rows, mut records) = (Vec::new(), 0);
         for seen in &sources {
             for (key, record) in seen.records().filter(|(_, record)| seen.passes(record, params)) {
@@ -215,6 +216,16 @@ impl Oracle<'_> {
                 if let Some(name) = field {
                     miss(0, name, !measured.is_empty());
                 }
+                // Of a list, some members count and others do not.
+                let told = field.map(|name| (0, name)).into_iter();
+                let told =
+                    told.chain(by_value.iter().enumerate().map(|(at, name)| (1 + at, *name)));
+                for (at, name) in told {
+                    let others = misfit_members(seen, name, record.field(name));
+                    if !others.is_empty() && !typed(name).is_empty() {
+                        left_members[at].push(others);
+                    }
+                }
                 for (at, (name, key)) in by_value.iter().chain(&by_time).zip(&keys).enumerate() {
                     miss(1 + at, name, *key != [Counted::None]);
                 }
@@ -246,6 +257,7 @@ impl Oracle<'_> {
         let named = named.chain(by_time.map(|name| ("group_by_time", name, 1 + by_value.len())));
         for (param, name, at) in named {
             warnings.extend(warning(param, name, part, &left_out[at]));
+            warnings.extend(members_warning(param, name, &left_members[at]));
         }
         put(&mut meta, "warnings", J::Arr(warnings));
         put(&mut told, "meta", meta);
@@ -375,6 +387,45 @@ fn warning(param: &str, name: &str, part: Option<&str>, values: &[FieldValue]) -
         "detail": { "field": name, "values": count, "example": example },
     });
     (count > 0).then(|| J::of(&told))
+}
+
+/// What is said of lists some of whose members do not count.
+fn members_warning(param: &str, name: &str, lists: &[Vec<FieldValue>]) -> Option<J> {
+    let of_text = |member: &FieldValue| match member {
+        FieldValue::Json(_) => None,
+        other => Some(text_of(other)),
+    };
+    let example = lists.iter().flatten().filter_map(of_text).min();
+    let example = example.map(|text| text.chars().take(80).collect::<String>());
+    let such =
+        example.as_ref().map(|text| format!(", such as {}", json!(text))).unwrap_or_default();
+    let count = lists.len();
+    let told = json!({
+        "code": "members_left_out", "param": param,
+        "message": format!(
+            "`{name}` has a list with a member that does not fit the declared type in {count} \
+             record(s), of which the other members count{such}"
+        ),
+        "detail": { "field": name, "values": count, "example": example },
+    });
+    (count > 0).then(|| J::of(&told))
+}
+
+/// The members of a list that are not of a declared type.
+fn misfit_members(seen: &Seen<'_>, name: &str, value: Option<&FieldValue>) -> Vec<FieldValue> {
+    let field = seen.source.decl.field(name).unwrap();
+    let Some(list @ FieldValue::Json(json)) = value.filter(|_| field.is_list()) else {
+        return Vec::new();
+    };
+    if json.len() > 1024 || !json.starts_with('[') {
+        return Vec::new();
+    }
+    let fits = |member: &FieldValue| !values(seen, name, Some(member)).is_empty();
+    members_and_nested(list)
+        .into_iter()
+        .filter(|member| *member != FieldValue::Null)
+        .filter(|member| matches!(member, FieldValue::Json(_)) || !fits(member))
+        .collect()
 }
 
 /// The value of a field, or the members of a list, as far as they are of a declared type.

@@ -314,8 +314,10 @@ fn print_report(
              its name to `query.search.lexical_fields` with `stile declare`, and import again"
         ))?;
     }
-    let further = [words::replaced(&report), words::older(&report)];
-    further.iter().flatten().try_for_each(|line| terminal::print_to_stderr(line))?;
+    let further = words::replaced(&report).into_iter().chain(words::older(&report));
+    further
+        .chain(words::left_out(&report))
+        .try_for_each(|line| terminal::print_to_stderr(&line))?;
     let ImportReport { added, changed, unchanged, bad_rows, .. } = report;
     let stored = added + changed + unchanged;
     let summary = words::counts(&report);

@@ -98,15 +98,14 @@ fn open(
     let home = Home::open(&resolved.config)?;
     let issuer = provider.as_ref().map(|provider| provider.issuer.as_str());
     let people = PeopleFolder::of(&resolved.config, &home, issuer)?;
-    let resolved = match &people {
-        Some(people) => people.with_own_root(&resolved)?,
-        None => resolved,
-    };
     let config = &resolved.config;
-    if let Some(people) = &people {
-        people.warn_of_other_folders(config)?;
-    }
-    let open_space = open::open_space_at(&home, &resolved)?;
+    let open_space = match &people {
+        Some(people) => {
+            people.warn_of_other_folders(config)?;
+            people.open(config)?
+        }
+        None => open::open_space_at(&home, &resolved)?,
+    };
     let tools = offered_tools(&open_space, provider.as_ref());
     let owned = OwnedSpace::new(
         (config.root.clone(), home.state().clone()),
@@ -320,7 +319,7 @@ impl Server {
         let options = HttpOptions { sign_in, ..options };
         if space.replaces_another {
             writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;
-        } else if space::left_behind(tokens, &config.root)?.is_some() {
+        } else if config.spaces.is_none() && space::left_behind(tokens, &config.root)?.is_some() {
             writeln!(io::stderr(), "{LEFT_BEHIND}")?;
         }
         let minter = Minter { key, tokens, audience: &space.audience };

@@ -15,7 +15,7 @@ use stile_store::history::{
 };
 use stile_store::journal::{Journal, JournalOptions};
 use stile_store::owner_texts::{LeftOut, PromptFolder, overlap, read_instructions};
-use stile_store::space::{FirstUse, OpenError, Space, SpaceOptions};
+use stile_store::space::{FirstUse, OpenError, Space, SpaceOptions, Unserved};
 use stile_store::state::{
     ServedFolder, StateDir, check_disjoint, cleared_caches, create_space_folder, is_inside,
 };
@@ -172,16 +172,32 @@ pub(crate) fn open_space_of_person(
     Ok((open_space_in(&config, &state, history.clone(), journal)?, history))
 }
 
-/// Opens the space of a person whose folder is another one than the one that was served. Every call
-/// is refused, and nothing in the folder is read or changed.
-pub(crate) fn open_space_refused(
+/// Opens the space of a person whose folder is not the one that was served. Every call is refused,
+/// and nothing in the folder is read or changed.
+pub(crate) fn open_space_unserved(
     config: &Config,
     folder: &Path,
+    why: Unserved,
     journal: &Arc<Journal>,
 ) -> Result<Space, Failure> {
     let config = Config { root: files_in(folder).notes, ..config.clone() };
-    Space::open_ambient_refused(&config.root, space_options(&config, journal))
+    Space::open_ambient_unserved(&config.root, why, space_options(&config, journal))
         .map_err(|error| cannot_open(&config, &error))
+}
+
+/// Opens the folder in which people have their spaces. It is served to nobody, and whether it is at
+/// its place says whether the server is ready.
+pub(crate) fn open_folder_of_people(
+    home: &Home,
+    config: &Config,
+    folder: &Path,
+) -> Result<OpenSpace, Failure> {
+    let journal = open_journal(home, config)?;
+    let config = Config { root: folder.to_owned(), ..config.clone() };
+    let options = space_options(&config, &journal);
+    let space = Space::open_ambient_unserved(&config.root, Unserved::OfPeople, options)
+        .map_err(|error| cannot_open(&config, &error))?;
+    Ok(OpenSpace { space, journal, history: None, served: None })
 }
 
 /// The name of the folder in the state folder with what recovers appends after a kill.

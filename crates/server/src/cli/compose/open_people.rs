@@ -7,11 +7,12 @@ use stile_records::RecordService;
 use stile_store::journal::Journal;
 use stile_store::person_folder::{FolderStanding, unsettled};
 use stile_store::postgresql::{Database, Tenant, is_in_outage};
+use stile_store::space::Unserved;
 use stile_tools::definition::ToolGroup;
 use stile_tools::space::SpaceTools;
 
 use super::home::{Home, LOCAL_ISSUER};
-use super::open;
+use super::open::{self, OpenSpace};
 use super::person_folder::{NOTES, files_in};
 use crate::auth::LocalTokenIssuer;
 use crate::cli::failure::Failure;
@@ -65,19 +66,16 @@ impl PeopleFolder {
         Ok(Some(Self { folder, home: home.clone(), issuer }))
     }
 
-    /// Returns the settings with the operator's own space as the root. It is served to nobody else.
-    pub(crate) fn with_own_root(&self, resolved: &Resolved) -> Result<Resolved, Failure> {
-        let tenant = self.own_tenant()?;
-        let mut resolved = resolved.clone();
-        resolved.config.root = self.folder.join(tenant.id()).join(NOTES);
-        stile_store::state::create_space_folder(&resolved.config.root).map_err(|error| {
+    /// Opens the folder of all people, which is served to nobody, and the journal.
+    pub(crate) fn open(&self, config: &Config) -> Result<OpenSpace, Failure> {
+        stile_store::state::check_takes_folders(&self.folder).map_err(|error| {
             let folder = self.folder.display();
             Failure::Failed(format!(
                 "cannot make a folder in {folder}: {error}; --spaces names a folder to which the \
                  user of the server may write"
             ))
         })?;
-        Ok(resolved)
+        open::open_folder_of_people(&self.home, config, &self.folder)
     }
 
     /// Returns the operator's own records, which are served to nobody.
@@ -90,7 +88,7 @@ impl PeopleFolder {
     pub(crate) fn people(self, resolved: &Resolved, everybody: Everybody) -> Arc<People> {
         let resolved = resolved.clone();
         let open: OpenPerson = Box::new(move |subject| {
-            self.open(&resolved, &everybody, subject).map_err(|failure| {
+            self.open_person(&resolved, &everybody, subject).map_err(|failure| {
                 match is_in_outage() {
                     true => tracing::debug!(?failure, "a space was not opened"),
                     false => tracing::error!(?failure, "a space was not opened"),
@@ -101,7 +99,7 @@ impl PeopleFolder {
         People::new(open)
     }
 
-    fn open(
+    fn open_person(
         &self,
         resolved: &Resolved,
         everybody: &Everybody,
@@ -112,16 +110,19 @@ impl PeopleFolder {
         let tenant = self.tenant(subject)?;
         let folder = self.folder.join(tenant.id());
         let standing = self.standing(config, &tenant)?;
-        let (space, history) = match standing {
-            FolderStanding::Another => (open::open_space_refused(config, &folder, journal)?, None),
-            FolderStanding::Missing => return Err(Failure::Failed(missing(tenant.id()))),
-            FolderStanding::New | FolderStanding::Same => {
-                open::open_space_of_person(config, &folder, journal, history.as_ref())?
-            }
+        let unserved = match standing {
+            FolderStanding::Another => Some(Unserved::Another),
+            FolderStanding::Missing => Some(Unserved::Missing),
+            FolderStanding::New | FolderStanding::Same => None,
+        };
+        let (space, history) = match unserved {
+            Some(why) => (open::open_space_unserved(config, &folder, why, journal)?, None),
+            None => open::open_space_of_person(config, &folder, journal, history.as_ref())?,
         };
         if standing == FolderStanding::New && serves_files(config) {
             files_in(&folder).record(self.database()?, &tenant)?;
         }
+        let watched = Some(space.clone()).filter(|_| serves_files(config));
         let tools = SpaceTools::new(space, Arc::clone(journal));
         let tools = match everybody.has_note_tools {
             true => tools,
@@ -133,8 +134,10 @@ impl PeopleFolder {
             history,
             self.home.journal().of_subject(subject),
         );
-        let is_another = standing == FolderStanding::Another;
-        let owned = if is_another { owned.with_another_folder() } else { owned };
+        let owned = match unserved {
+            Some(why) => owned.unserved(why),
+            None => owned,
+        };
         let records = self.home.records_of(&tenant, clock::now())?;
         let records = RecordService::new(records).with_journal(Arc::clone(journal));
         let records = match &everybody.tokens {
@@ -146,8 +149,10 @@ impl PeopleFolder {
         let service = service
             .with_owner_texts(everybody.service.owner_texts().clone())
             .with_metrics(Arc::clone(everybody.service.metrics()));
-        // Once the operator has adopted the folder, the next request finds the space open.
-        Ok(Person { service, owned: Some(owned), stays_open: !is_another })
+        // Once the operator has put the folder back or adopted it, the next request finds the space
+        // open.
+        let stays_open = unserved.is_none();
+        Ok(Person { service, owned: Some(owned), space: watched, stays_open })
     }
 
     /// Returns whether the folder of a person is the one that was served before.
@@ -213,9 +218,9 @@ pub(crate) fn other_folders(database: &Database, spaces: &Path) -> Result<Vec<St
     let another = "came from elsewhere since it was served, as a backup does, and no file in it is \
                    read or changed before you say that it is the same (`stile space adopt --person \
                    ID --spaces DIR`)";
-    let missing = "was served and is not there, so what they ask is refused before you put it back \
-                   from a backup and say that it is the same (`stile space adopt --person ID \
-                   --spaces DIR`)";
+    let missing = "was served and is not there, so no file is read or made before you put it back; \
+                   records go on. Where it comes from a backup, say then that it is the same \
+                   (`stile space adopt --person ID --spaces DIR`)";
     let sentences =
         [sentence(FolderStanding::Another, another), sentence(FolderStanding::Missing, missing)];
     Ok(sentences.into_iter().flatten().collect())
@@ -223,13 +228,6 @@ pub(crate) fn other_folders(database: &Database, spaces: &Path) -> Result<Vec<St
 
 /// How many people a sentence names.
 const NAMED_PEOPLE: usize = 5;
-
-fn missing(id: &str) -> String {
-    format!(
-        "the folder of {id} was served and is not there: put it back from a backup, and say that \
-         it is the same with `stile space adopt --person {id} --spaces DIR`"
-    )
-}
 
 fn no_database() -> Failure {
     Failure::Failed("there is no database".to_owned())

@@ -39,16 +39,21 @@ pub(in crate::records) trait ListRows: RecordRows {
         Ok((u64::try_from(count).unwrap_or_default(), latest))
     }
 
-    /// Does the same for some sources. PostgreSQL knows the numbers of streams that the caller sees
-    /// as a whole, and reads no record for these.
+    /// Does the same for some sources. Both engines keep the numbers of records by stream, in the
+    /// transaction that changes them: no record is read of a stream that the caller sees as a whole.
     fn counts(&self, sources: &[RecordSource]) -> Result<Vec<(u64, Option<Instant>)>, Problem> {
         let is_whole = |source: &RecordSource| {
-            matches!(self.door(), Door::Postgresql(_))
-                && source.visibility.time.is_none()
-                && source.visibility.keys().is_none()
+            source.visibility.time.is_none() && source.visibility.keys().is_none()
         };
         let whole: Vec<i64> =
             sources.iter().filter(|source| is_whole(source)).map(|source| source.id).collect();
+        if !matches!(self.door(), Door::Postgresql(_)) {
+            let count = |source: &RecordSource| match is_whole(source) {
+                true => self.kept_count(source),
+                false => self.count(source),
+            };
+            return sources.iter().map(count).collect();
+        }
         let sql = statement!(
             "SELECT c.stream, c.records, latest.emitted FROM stream_counts c \
              LEFT JOIN LATERAL (SELECT r.emitted FROM records r WHERE r.tenant = $1 \
@@ -70,6 +75,24 @@ pub(in crate::records) trait ListRows: RecordRows {
             Ok((u64::try_from(count).unwrap_or_default(), latest.map(Instant)))
         };
         sources.iter().map(count).collect()
+    }
+
+    /// Does the same for a source in SQLite that the caller sees as a whole. The index by value
+    /// knows how many records a stream has; a stream that nothing was written to since there is such
+    /// an index is counted.
+    fn kept_count(&self, source: &RecordSource) -> Result<(u64, Option<Instant>), Problem> {
+        let sql = statement!(
+            "SELECT i.indexed + i.tail, \
+             (SELECT max(r.emitted) FROM records r WHERE r.tenant = $1 AND r.stream = $2) \
+             FROM field_indexes i WHERE i.tenant = $1 AND i.stream = $2"
+        );
+        let row = |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<Option<i64>>(1)?));
+        match self.door().all(sql, values![source.id], row)?.first() {
+            Some((count, latest)) => {
+                Ok((u64::try_from(*count).unwrap_or_default(), latest.map(Instant)))
+            }
+            None => self.count(source),
+        }
     }
 
     /// Returns the numbers of the visible records of a source, in order. `None` if there are more

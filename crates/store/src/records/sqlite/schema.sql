@@ -26,6 +26,8 @@ CREATE TABLE records (
 CREATE UNIQUE INDEX records_by_key ON records (stream, key);
 CREATE INDEX records_by_order ON records (stream, ord, key, happened);
 CREATE INDEX records_by_time ON records (stream, happened, emitted);
+-- The latest record of a stream is its last entry.
+CREATE INDEX records_by_ingest ON records (stream, emitted);
 CREATE TABLE pieces (
     id INTEGER PRIMARY KEY,
     text BLOB NOT NULL

@@ -523,3 +523,45 @@ fn a_client_learns_nothing_of_the_end_of_a_record_outside_its_times() {
     // The beginning of the times is within them, and their end is not.
     assert_eq!(ended.unwrap(), ["2026-01-01", "2026-01-31"]);
 }
+
+#[test]
+fn the_number_of_records_of_a_stream_is_kept_and_not_counted() {
+    let rig = rig();
+    let counts = || {
+        rig.read(|view| {
+            let sources = view.sources_of("messages", None)?;
+            Ok(view.counts(&sources)?[0])
+        })
+    };
+    let counted = || {
+        let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
+        let text = "SELECT count(*), max(emitted) FROM records";
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?));
+        let (count, latest): (i64, _) = connection.query_row(text, [], row).unwrap();
+        (count as u64, latest.map(Instant))
+    };
+    let store = |key: &str, emitted: i64, text: &str| {
+        let (key, fields) = (RecordKey::parse(key).unwrap(), message("2026-01-01", text));
+        rig.store(IncomingRecord { emitted: Instant(emitted), ..incoming(&key, &fields) })
+    };
+    for (key, emitted, text) in [("a", 5, "x"), ("b", 9, "x"), ("c", 7, "x"), ("b", 11, "y")] {
+        store(key, emitted, text);
+        assert_eq!(counts(), counted(), "{key}");
+    }
+    for key in ["b", "a", "a", "c"] {
+        let deleted = rig.records.write_at(&permits().0, Instant(12), |batch| {
+            let target = messages(batch, &indexed())?;
+            batch.delete(&target, key)
+        });
+        deleted.unwrap();
+        assert_eq!(counts(), counted(), "without {key}");
+    }
+    store("d", 13, "z");
+    // The answer comes from the kept row, and the latest record from the end of an index.
+    let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
+    connection.execute("UPDATE field_indexes SET tail = tail + 1000", []).unwrap();
+    assert_eq!(counts(), (1001, Some(Instant(13))));
+    let plan = "EXPLAIN QUERY PLAN SELECT max(emitted) FROM records WHERE stream = 1";
+    let plan: String = connection.query_row(plan, [], |row| row.get(3)).unwrap();
+    assert!(plan.contains("COVERING INDEX records_by_ingest (stream=?)"), "{plan}");
+}

@@ -8,7 +8,8 @@ use stile_domain::records::value::FieldValue;
 
 use super::super::model::{Decl, FieldDecl, time_of_text};
 use super::{
-    EMITTED, INVALID, J, Params, Rec, Refusal, Seen, Source, digest_of, is_binary, put, text_of,
+    EMITTED, INVALID, J, Params, Rec, Refusal, Seen, Source, digest_of, is_binary,
+    members_and_nested, put, text_of,
 };
 
 /// How a record is cut.
@@ -150,7 +151,17 @@ fn admits(field: &FieldDecl, value: &FieldValue) -> bool {
         }
         // What a long value is, is not looked at.
         FieldValue::Json(json) if json.len() > 1024 => has(&["array", "object"]),
-        FieldValue::Json(json) if json.starts_with('[') => has(&["array"]),
+        FieldValue::Json(json) if json.starts_with('[') => {
+            let of = field.member_types();
+            let fits = |member: &FieldValue| match member {
+                FieldValue::Null => true,
+                FieldValue::Bool(_) => of.contains(&"boolean"),
+                FieldValue::Number(_) => of.contains(&"number") || of.contains(&"integer"),
+                FieldValue::Text(_) => of.contains(&"string"),
+                FieldValue::Json(_) => false,
+            };
+            has(&["array"]) && (!field.is_list() || members_and_nested(value).iter().all(fits))
+        }
         FieldValue::Json(_) => has(&["object"]),
     }
 }
@@ -161,6 +172,20 @@ fn declared(field: &FieldDecl) -> String {
         let is_date = field.schema["format"] == "date";
         return if is_date { "a date" } else { "a date and time" }.to_owned();
     }
+    let named = |types: &[&str], words: &[(&str, &[&str])]| {
+        let has = |kinds: &[&str]| kinds.iter().any(|kind| types.contains(kind));
+        let words: Vec<&str> =
+            words.iter().filter(|(_, kinds)| has(kinds)).map(|(word, _)| *word).collect();
+        if words.is_empty() { "null".to_owned() } else { words.join(" or ") }
+    };
+    if field.is_list() {
+        let words = [
+            ("texts", &["string"][..]),
+            ("numbers", &["number", "integer"]),
+            ("true or false", &["boolean"]),
+        ];
+        return format!("a list of {}", named(&field.member_types(), &words));
+    }
     let words = [
         ("text", &["string"][..]),
         ("a number", &["number", "integer"]),
@@ -168,11 +193,7 @@ fn declared(field: &FieldDecl) -> String {
         ("a list", &["array"]),
         ("an object", &["object"]),
     ];
-    let types = field.types();
-    let has = |kinds: &[&str]| kinds.iter().any(|kind| types.contains(kind));
-    let words: Vec<&str> =
-        words.iter().filter(|(_, kinds)| has(kinds)).map(|(word, _)| *word).collect();
-    if words.is_empty() { "null".to_owned() } else { words.join(" or ") }
+    named(&field.types(), &words)
 }
 
 /// The bytes of the members of `data` and of `previews`, with the commas between them.

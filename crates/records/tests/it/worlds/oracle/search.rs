@@ -1,6 +1,7 @@
 //! The obvious search: every text of every record is cut into words and looked through.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use serde_json::json;
 use stile_domain::percent::encode_component;
@@ -96,6 +97,9 @@ impl Oracle<'_> {
         let is_hit =
             |seen: &Seen<'_>, key: &str, record: &Rec| hit(seen, key, record, &query).is_some();
         add_warnings(&mut meta, self.passed_over(&sources, params, &is_hit));
+        if hits.is_empty() && !query.terms.is_empty() {
+            add_warnings(&mut meta, unsearched_lists(&sources).into_iter().collect());
+        }
         let limit = params.number("limit").unwrap_or(25) as usize;
         Ok(List {
             rows: hits.into_iter().map(|(.., hit)| hit).collect(),
@@ -301,6 +305,33 @@ fn width(json: &J) -> usize {
             list(members.iter().map(|(name, value)| text(name) + 1 + width(value)).collect())
         }
     }
+}
+
+/// What is said of lists of texts that no search looks into.
+fn unsearched_lists(sources: &[Seen<'_>]) -> Option<J> {
+    let of = |seen: &Seen<'_>| -> Vec<String> {
+        let lists = seen.source.decl.fields.iter().filter(|field| {
+            field.is_list() && field.member_types().contains(&"string") && seen.field(&field.name)
+        });
+        lists.filter(|field| !field.lexical).map(|field| field.name.to_string()).collect()
+    };
+    let fields: BTreeSet<String> = sources.iter().flat_map(of).collect();
+    let named: Vec<String> = fields.iter().take(5).map(|name| format!("`{name}`")).collect();
+    let more = match fields.len() {
+        0..=5 => String::new(),
+        all => format!(" and {} more", all - 5),
+    };
+    let message = format!(
+        "no search looks into the lists of {}{more}: the declaration does not name them as \
+         `lexical_fields`; a filter finds a whole member",
+        named.join(", ")
+    );
+    (!fields.is_empty()).then(|| {
+        J::of(&json!({
+            "code": "lists_not_searched", "param": "q", "message": message,
+            "detail": { "fields": fields },
+        }))
+    })
 }
 
 /// Whether a field is searched for the caller.
