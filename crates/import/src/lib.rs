@@ -4,8 +4,9 @@
 //! list of all, each of which opens its input through [`source`]. [`collections`] divides an export
 //! with several kinds of data among them. [`attachment_text`] reads the text of attached documents.
 //! [`run`] stores the rows of an import: it reads them through [`input`], as the owner says in
-//! [`reading`], and reports them as [`report`] defines; [`export_age`] keeps older exports from replacing newer ones. [`export`] writes records to files and
-//! [`restore`] reads them back. [`sync`] keeps records in step with a folder of notes.
+//! [`reading`], and reports them as [`report`] defines; [`export_age`] keeps older exports from
+//! replacing newer ones. [`export`] writes records to files and [`restore`] reads them back.
+//! [`sync`] keeps records in step with a folder of notes.
 
 pub mod importer;
 

@@ -813,8 +813,8 @@ impl StoringPass<'_> {
         row: &mut ImportRow,
         record: &mut Option<RowRecord>,
     ) -> Result<Result<(), UnusableRow>, Problem> {
-        // A row that says when it was changed, or whose export does, is a version of the record with
-        // its key, and no copy.
+        // A row that says when it was changed, or whose export does, is a version of the record
+        // with its key, and no copy.
         let says_when = self.change_time.as_ref().is_some_and(|field| {
             importer.preset().is_some_and(|preset| !preset.keys_can_be_forged)
                 && row.fields.iter().any(|(name, _)| *name == field.name)

@@ -1,7 +1,7 @@
 //! A warning about lists that a search does not look into, for a search that found nothing.
 //!
-//! The words of a list are searched if the declaration names the field so, as those of a text are. A
-//! stream that was declared before lists were searched has lists with words that no search finds,
+//! The words of a list are searched if the declaration names the field so, as those of a text are.
+//! A stream that was declared before lists were searched has lists with words that no search finds,
 //! and whoever reads "in no record" would take it for the truth.
 
 use std::collections::BTreeSet;

@@ -67,8 +67,8 @@ pub struct ArchiveEntry {
     pub name: String,
     /// The size of the unpacked entry in bytes.
     pub bytes: u64,
-    /// When the file was changed last, as far as the archive says. A zip file says it by the clock of
-    /// the place where it was written, which is taken for UTC.
+    /// When the file was changed last, as far as the archive says. A zip file says it by the clock
+    /// of the place where it was written, which is taken for UTC.
     pub modified: Option<Instant>,
     packed: Option<ZipEntry>,
 }
@@ -343,8 +343,8 @@ fn modified_on_disk(metadata: &Metadata) -> Option<Instant> {
     i64::try_from(since.as_micros()).ok().map(Instant)
 }
 
-/// Returns the time of an entry. `None` for the first moment of 1980, which programs write that know
-/// no time.
+/// Returns the time of an entry. `None` for the first moment of 1980, which programs write that
+/// know no time.
 fn modified_in_zip(found: &ZipFileEntry<'_>) -> Option<Instant> {
     let time = found.last_modified().filter(|time| *time != zip::DateTime::default())?;
     let (year, month, day) = (time.year(), time.month(), time.day());

@@ -343,8 +343,8 @@ impl<'a> StoredValue<'a> {
         }
     }
 
-    /// Returns the value as a person is shown it: a text as it is, and others as JSON. Empty for one
-    /// that is kept in pieces.
+    /// Returns the value as a person is shown it: a text as it is, and others as JSON. Empty for
+    /// one that is kept in pieces.
     pub fn shown(self) -> String {
         match self {
             Self::Null => "null".to_owned(),

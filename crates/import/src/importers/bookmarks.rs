@@ -97,7 +97,8 @@ struct Bookmarks {
 }
 
 impl Bookmarks {
-    /// Adds a bookmark. One whose address is a search within Firefox is none, such as "Most Visited".
+    /// Adds a bookmark. One whose address is a search within Firefox is none, such as "Most
+    /// Visited".
     fn add(&mut self, line: u64, bookmark: Bookmark) {
         let scheme = bookmark.url.get(.."place:".len());
         if scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("place:")) {

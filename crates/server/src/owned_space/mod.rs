@@ -103,8 +103,8 @@ impl OwnedSpace {
         Finding::bad("files", self.why_no_files("").trim_end_matches('.'), step)
     }
 
-    /// Returns why [`OwnedSpace::files`] returns nothing: what `otherwise` says, unless the folder at
-    /// the place of the space is served to nobody.
+    /// Returns why [`OwnedSpace::files`] returns nothing: what `otherwise` says, unless the folder
+    /// at the place of the space is served to nobody.
     pub fn why_no_files(&self, otherwise: &'static str) -> &'static str {
         match self.unserved {
             None => otherwise,

@@ -31,8 +31,8 @@ pub fn counts(report: &ImportReport) -> String {
     format!("added {added}, changed {changed}, unchanged {unchanged}, bad {bad_rows}")
 }
 
-/// Says how many rows are older than what is stored, and how many are of an older export, a line for
-/// each.
+/// Says how many rows are older than what is stored, and how many are of an older export, a line
+/// for each.
 pub fn older(report: &ImportReport) -> Vec<String> {
     older_by_field(report).into_iter().chain(of_older_export(report)).collect()
 }

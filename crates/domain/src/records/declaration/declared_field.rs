@@ -68,9 +68,9 @@ impl DeclaredField {
     }
 
     /// Whether a value has the declared type and format, and each member of a list has. Null always
-    /// has: it means that the record lacks the field. A number with a fraction counts as an integer,
-    /// since the declaration was often inferred from a few whole numbers. A list that is kept in
-    /// pieces is not looked into.
+    /// has: it means that the record lacks the field. A number with a fraction counts as an
+    /// integer, since the declaration was often inferred from a few whole numbers. A list that is
+    /// kept in pieces is not looked into.
     pub fn admits(&self, value: StoredValue<'_>) -> bool {
         let has = |kind| self.types.contains(kind);
         match value {
@@ -102,7 +102,8 @@ impl DeclaredField {
         misfit
     }
 
-    /// Describes the declared type within a sentence, such as `a number`, `a date` or `a list of texts`.
+    /// Describes the declared type within a sentence, such as `a number`, `a date` or `a list of
+    /// texts`.
     pub fn described_type(&self) -> String {
         if let Some(format) = self.format {
             return match format {

@@ -40,7 +40,7 @@ pub(in crate::records) trait ListRows: RecordRows {
     }
 
     /// Does the same for some sources. Both engines keep the numbers of records by stream, in the
-    /// transaction that changes them: no record is read of a stream that the caller sees as a whole.
+    /// transaction that changes them: no record is read of a stream that the caller sees whole.
     fn counts(&self, sources: &[RecordSource]) -> Result<Vec<(u64, Option<Instant>)>, Problem> {
         let is_whole = |source: &RecordSource| {
             source.visibility.time.is_none() && source.visibility.keys().is_none()
@@ -78,8 +78,8 @@ pub(in crate::records) trait ListRows: RecordRows {
     }
 
     /// Does the same for a source in SQLite that the caller sees as a whole. The index by value
-    /// knows how many records a stream has; a stream that nothing was written to since there is such
-    /// an index is counted.
+    /// knows how many records a stream has. A stream that nothing was written to since there is
+    /// such an index is counted.
     fn kept_count(&self, source: &RecordSource) -> Result<(u64, Option<Instant>), Problem> {
         let sql = statement!(
             "SELECT i.indexed + i.tail, \
