@@ -23,9 +23,26 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use failure::Failure;
+
 /// Runs the program with the arguments and the environment of the process.
 pub fn main() -> ExitCode {
     main_with(std::env::args_os())
+}
+
+/// Refuses an environment with a setting that cannot be read. Passing over it would choose another
+/// folder than the one that was meant.
+fn check_environment(
+    mut variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<(), Failure> {
+    let is_setting = |name: &str| name == "HOME" || name.starts_with("STILE_");
+    let unreadable = variables.find_map(|(name, value)| {
+        let name = name.into_string().ok().filter(|name| is_setting(name))?;
+        value.to_str().is_none().then_some(name)
+    });
+    unreadable.map_or(Ok(()), |name| {
+        Err(Failure::Usage(format!("the value of {name} is not valid UTF-8; nothing was done")))
+    })
 }
 
 /// Runs the program with the environment of the process, and with arguments of which the first is
@@ -34,8 +51,9 @@ pub fn main_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     compose::process::hide_panic_messages();
     let environment = |name: &str| std::env::var(name).ok();
     let mut output = io::stdout();
-    let ran =
-        commands::run(arguments, &environment, &mut output).and_then(|()| Ok(output.flush()?));
+    let ran = check_environment(std::env::vars_os())
+        .and_then(|()| commands::run(arguments, &environment, &mut output))
+        .and_then(|()| Ok(output.flush()?));
     match ran.map_err(|failure| failure.report()) {
         Ok(()) => ExitCode::SUCCESS,
         Err((text, 0)) => {

@@ -60,6 +60,12 @@ pub enum RecordsError {
         /// The error of SQLite.
         error: rusqlite::Error,
     },
+    /// Another process writes for long, such as an import.
+    #[error(
+        "another process writes the records, such as `stile import`; nothing was changed; try \
+         again when it has ended"
+    )]
+    Busy,
     /// A database on PostgreSQL cannot be used.
     #[error(transparent)]
     Hosted(#[from] DatabaseError),

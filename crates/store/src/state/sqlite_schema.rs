@@ -59,7 +59,16 @@ impl SqliteSchema {
     }
 
     /// Makes the tables of a new database, or makes those changes that an older one does not have.
+    ///
+    /// A database that has all tables is only read, so that nobody who opens it waits for one who
+    /// writes.
     pub(crate) fn migrate(&self, connection: &mut Connection) -> rusqlite::Result<Migration> {
+        let newest = 1 + self.changes.len() as i64;
+        if number(connection, "user_version")? == newest
+            && number(connection, "application_id")? == i64::from(self.application)
+        {
+            return Ok(Migration::Done);
+        }
         // Only one writer from here on, so that two first runs do not both create the tables.
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let version = number(&transaction, "user_version")?;
@@ -76,9 +85,8 @@ impl SqliteSchema {
         let made = usize::try_from(version.max(1) - 1).unwrap_or(usize::MAX);
         let Some(pending) = self.changes.get(made..) else { return Ok(Migration::Newer) };
         pending.iter().try_for_each(|change| transaction.execute_batch(change))?;
-        let now = 1 + self.changes.len() as i64;
-        if version != now {
-            transaction.pragma_update(None, "user_version", now)?;
+        if version != newest {
+            transaction.pragma_update(None, "user_version", newest)?;
         }
         transaction.commit()?;
         Ok(Migration::Done)

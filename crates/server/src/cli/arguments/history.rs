@@ -46,7 +46,7 @@ fn history() -> Command {
         .arg(client("Only changes by tokens of this client."))
         .arg(since(
             "Only changes since then: a date such as 2026-01-31, a time such as \
-             2026-01-31T08:00:00Z, or how long ago, as in 90m, 12h or 7d.",
+             2026-01-31T08:00, or how long ago, as in 90m, 12h or 7d.",
         ))
         .arg(flag("all", "Show every change, and not only the latest 1,000."))
         .args([json(), utc()])
@@ -111,7 +111,7 @@ fn undo() -> Command {
                 .conflicts_with_all(["client", "since", "until"]),
         )
         .arg(client("Take back what tokens of this client changed, as far as the history goes back."))
-        .arg(since("Only changes since then, as in 2026-01-31T08:00:00Z, 90m, 12h or 7d."))
+        .arg(since("Only changes since then, as in 2026-01-31T08:00, 90m, 12h or 7d."))
         .arg(one("until", "TIME", "Only changes before then."))
         .arg(one("path", "PATH", "Take back changes of this file or folder only."))
         .arg(yes())

@@ -92,6 +92,6 @@ fn since() -> clap::Arg {
         "since",
         "TIME",
         "Only calls from this time on: a date such as 2026-01-31, a time such as \
-         2026-01-31T08:00:00Z, or how long ago, as in 90m, 12h or 7d.",
+         2026-01-31T08:00, or how long ago, as in 90m, 12h or 7d.",
     )
 }

@@ -24,16 +24,17 @@ pub(crate) fn parse(text: &str) -> Option<Duration> {
     number.checked_mul(unit).map(Duration::from_secs)
 }
 
-/// Parses the time from which on something counts: a date (`2026-01-31`, its beginning in the zone
-/// in which times are shown), a time as RFC 3339 writes it, or how long before `now`, as in `12h`.
-/// Returns `None` for anything else.
+/// Parses the time from which on something counts: a date (`2026-01-31`, its beginning), a time
+/// (`2026-01-31T08:00`), or how long before `now`, as in `12h`. A date, and a time without a zone
+/// as RFC 3339 writes it, are in the zone in which times are shown. Returns `None` for anything
+/// else.
 pub(crate) fn since(text: &str, now: Instant) -> Option<Instant> {
     match parse(text) {
         Some(ago) => {
             let micros = i64::try_from(ago.as_micros()).unwrap_or(i64::MAX);
             Some(Instant(now.0.saturating_sub(micros).max(0)))
         }
-        None => local_time::beginning_of_day(text).or_else(|| Instant::parse(text)),
+        None => local_time::of_text(text).or_else(|| Instant::parse(text)),
     }
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn time_flag(matches: &ArgMatches, flag: &str) -> Result<Option<Insta
     let since = since(text, clock::now()).ok_or_else(|| {
         Failure::Usage(format!(
             "--{flag}: `{}` is neither a date such as 2026-01-31, nor a time such as \
-             2026-01-31T08:00:00Z, nor how long ago, as in 90m, 12h or 7d",
+             2026-01-31T08:00, nor how long ago, as in 90m, 12h or 7d",
             text.escape_debug()
         ))
     })?;

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use clap::ArgMatches;
 use jiff::Timestamp;
-use jiff::civil::Date;
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use stile_domain::records::instant::Instant;
 
@@ -67,16 +67,20 @@ pub(crate) fn heading(in_utc: &str) -> &str {
     }
 }
 
-/// Returns the beginning of a day that is written as `2026-01-31`; `None` for anything else.
-pub(crate) fn beginning_of_day(text: &str) -> Option<Instant> {
-    beginning_in(text, zone())
+/// Returns the time that a text without a zone means, in the zone in which times are shown: the
+/// beginning of `2026-01-31`, or `2026-01-31T08:00`; `None` for anything else.
+pub(crate) fn of_text(text: &str) -> Option<Instant> {
+    of_text_in(text, zone())
 }
 
-fn beginning_in(text: &str, zone: &TimeZone) -> Option<Instant> {
+fn of_text_in(text: &str, zone: &TimeZone) -> Option<Instant> {
     const DAY_LENGTH: usize = "2026-01-31".len();
-    let day: Date = text.parse().ok().filter(|_| text.len() == DAY_LENGTH)?;
-    let beginning = day.to_zoned(zone.clone()).ok()?;
-    Some(Instant(beginning.timestamp().as_microsecond()))
+    let clock = text.get(DAY_LENGTH..)?;
+    // What names a zone itself is not in the zone of the place.
+    let time: DateTime =
+        text.parse().ok().filter(|_| !clock.contains(['Z', 'z', '+', '-', '[']))?;
+    let there = time.to_zoned(zone.clone()).ok()?;
+    Some(Instant(there.timestamp().as_microsecond()))
 }
 
 /// Returns whether a zone is UTC, or none that the machine names.
@@ -106,9 +110,15 @@ mod tests {
         assert_eq!(formatted(summer, &berlin, form), "2026-08-01 01:05");
         assert_eq!(formatted(at, &TimeZone::UTC, form), "2026-01-31 23:05");
         assert!(is_utc(&TimeZone::UTC) && !is_utc(&berlin));
-        assert_eq!(beginning_in("2026-02-01", &berlin), Instant::parse("2026-01-31T23:00:00Z"));
-        for text in ["2026-02-30", "2026-02-01T00:00:00Z", "7d", ""] {
-            assert_eq!(beginning_in(text, &berlin), None, "{text}");
+        for (text, utc) in [
+            ("2026-02-01", "2026-01-31T23:00:00Z"),
+            ("2026-02-01T08:30", "2026-02-01T07:30:00Z"),
+            ("2026-07-01 08:30:15", "2026-07-01T06:30:15Z"),
+        ] {
+            assert_eq!(of_text_in(text, &berlin), Instant::parse(utc), "{text}");
+        }
+        for text in ["2026-02-30", "2026-02-01T00:00:00Z", "2026-02-01T00:00+01:00", "7d", ""] {
+            assert_eq!(of_text_in(text, &berlin), None, "{text}");
         }
     }
 

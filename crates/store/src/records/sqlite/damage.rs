@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 use stile_domain::records::identifiers::RecordKey;
 use stile_testkit::chance::{Chance, scaled, seed};
 
@@ -163,6 +163,18 @@ fn a_backup_during_writes_has_one_moment() {
     }
     let again = rig.records.backup(&permits().0, &copies.path().join("0"));
     assert!(again.is_err(), "a backup overwrites nothing");
+}
+
+#[test]
+fn who_opens_the_records_does_not_wait_for_an_import() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDir::open(folder.path()).unwrap();
+    drop(Records::open(&state, Instant(0)).unwrap());
+    let mut import = Connection::open(state.path().join(NAME)).unwrap();
+    let writes = import.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let records = Records::open(&state, Instant(0)).unwrap();
+    records.read(&permits().1, Instant(0), |view| view.seal(b"x")).unwrap();
+    drop(writes);
 }
 
 #[test]

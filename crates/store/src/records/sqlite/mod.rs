@@ -109,7 +109,9 @@ impl Sqlite {
         }
         // Last, so that another program's database stays as it was.
         opened(&path, || writer.pragma_update(None, "journal_mode", "WAL"))?;
-        opened(&path, || writer.execute(DRAW_LINEAGE, []))?;
+        if opened(&path, || lacks_lineage(&writer))? {
+            opened(&path, || writer.execute(DRAW_LINEAGE, []))?;
+        }
         let keys = opened(&path, || seal_keys(&mut writer, now))?.ok_or(RecordsError::Random)?;
         let seals = Seals::new(keys).map_err(|_| RecordsError::Random)?;
         let readers = Readers { idle: Mutex::new((Vec::new(), 0)), returned: Condvar::new() };
@@ -316,6 +318,7 @@ fn opened<T>(path: &Path, open: impl FnOnce() -> rusqlite::Result<T>) -> Result<
             | rusqlite::Error::IntegralValueOutOfRange(..)
             | rusqlite::Error::Utf8Error(..),
         ) => RecordsError::Damaged { path: path.to_owned() },
+        (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), _) => RecordsError::Busy,
         _ => RecordsError::Database { doing: "open", error },
     })
 }
@@ -360,6 +363,11 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "trusted_schema", false)?;
     rusqlite::vtab::array::load_module(connection)?;
     functions::register(connection)
+}
+
+fn lacks_lineage(connection: &Connection) -> rusqlite::Result<bool> {
+    let text = "SELECT EXISTS (SELECT 1 FROM history WHERE lineage IS NULL)";
+    connection.query_row(text, [], |row| row.get(0))
 }
 
 /// Returns the keys that seal cursors, the newest first, after making one if there is none. `None`

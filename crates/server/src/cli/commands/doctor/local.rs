@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use stile_store::postgresql::Database;
 use stile_store::probe;
-use stile_store::records::Records;
+use stile_store::records::{Records, RecordsError};
 use stile_store::state::{RunningServer, StateDir, StateError, check_disjoint};
 
 use crate::checkup::{self, Finding, failed, folder};
@@ -164,13 +164,15 @@ fn records(home: &Home, matches: &ArgMatches, environment: Environment<'_>) -> F
     };
     let now = clock::now();
     let checked = match home.database() {
-        None => home.records(now).and_then(check).map_err(|failure| {
-            Finding::bad(
-                RECORDS,
-                said(&failure),
-                "restore the state from a backup: `stile restore-backup`",
-            )
-        }),
+        None => match Records::open(home.state(), now) {
+            Err(busy @ RecordsError::Busy) => {
+                Err(Finding::warning(RECORDS, busy.to_string(), "run this again after that"))
+            }
+            opened => opened.map_err(Failure::from).and_then(check).map_err(|failure| {
+                let mend = "restore the state from a backup: `stile restore-backup`";
+                Finding::bad(RECORDS, said(&failure), mend)
+            }),
+        },
         Some(database) => each_tenant(home, database, &|records| check(records)),
     };
     match checked {
