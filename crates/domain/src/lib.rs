@@ -56,3 +56,4 @@ pub mod tool_name;
 pub mod tree_hash;
 pub mod unseen;
 pub mod window;
+pub mod windows_names;
