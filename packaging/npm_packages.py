@@ -37,7 +37,7 @@ def write_platform(program, target, licences, out, version):
     manifest |= {"os": [target.npm_os], "cpu": [target.npm_cpu], "preferUnplugged": True}
     if target.npm_libc:
         manifest["libc"] = [target.npm_libc]
-    files = [(f"bin/{release.COMMAND}", 0o755, pathlib.Path(program).read_bytes())]
+    files = [(f"bin/{target.program}", 0o755, pathlib.Path(program).read_bytes())]
     files.append(("README.md", 0o644, f"{about}\n".encode()))
     files += [(path.name, 0o644, path.read_bytes()) for path in licences]
     return _pack(out, manifest, files, version)

@@ -42,7 +42,7 @@ def fill_folder(folder, program, native, target):
     """Fills the folder of which the archive is made."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "completions").mkdir(parents=True)
-    shutil.copy(program, folder / release.COMMAND)
+    shutil.copy(program, folder / target.program)
     for name in ("README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "docs/connect.md",
                  "docs/install.md"):
         shutil.copy(release.ROOT / name, folder)
@@ -63,12 +63,15 @@ def write_bundle(folder, target, out):
         manifest = json.load(file)
     manifest["version"] = release.VERSION
     manifest["compatibility"] = {"platforms": [target.npm_os]}
+    server = manifest["server"]
+    server["entry_point"] = f"server/{target.program}"
+    server["mcp_config"]["command"] = f"${{__dirname}}/server/{target.program}"
     content = (json.dumps(manifest, indent=2) + "\n").encode()
     files = [("manifest.json", 0o644, content)]
     for name in ("LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENCES.txt"):
         files.append((name, 0o644, (folder / name).read_bytes()))
     files.append(("icon.png", 0o644, (folder / "stile.png").read_bytes()))
-    files.append(("server/stile", 0o755, (folder / release.COMMAND).read_bytes()))
+    files.append((f"server/{target.program}", 0o755, (folder / target.program).read_bytes()))
     release.write_zip(out, files)
 
 
@@ -124,10 +127,15 @@ def write_recipes(archive, target, out):
         "@SHA256@": release.sha256(archive),
         "@HOMEPAGE@": release.HOMEPAGE,
         "@SUMMARY@": release.SUMMARY,
-        "@FOLDER@": archive.name.removesuffix(".tar.gz"),
+        "@FOLDER@": f"{release.COMMAND}-{release.VERSION}-{target.triple}",
+        "@NAMESPACE@": release.NAMESPACE,
+        "@LICENCE@": release.LICENCE,
     }
     out.mkdir(exist_ok=True)
     for recipe in sorted((release.ROOT / "packaging/recipes").glob("*.in")):
+        # Winget fetches the program for Windows alone, and nothing else fetches that.
+        if recipe.name.startswith("winget") != (target.npm_os == "win32"):
+            continue
         text = recipe.read_text(encoding="utf-8")
         for name, value in values.items():
             text = text.replace(name, value)
@@ -170,8 +178,9 @@ def main():
     name = f"{release.COMMAND}-{release.VERSION}-{target.triple}"
     folder = out / name
     fill_folder(folder, program, given.native or program, target)
-    archive, bundle = out / f"{name}.tar.gz", out / f"{name}.mcpb"
-    release.write_tar(archive, release.tree(folder, name))
+    ending, write_archive = release.archive_of(target)
+    archive, bundle = out / f"{name}{ending}", out / f"{name}.mcpb"
+    write_archive(archive, release.tree(folder, name))
     write_bundle(folder, target, bundle)
     licences = [*OWN_LICENCES, folder / "THIRD-PARTY-LICENCES.txt"]
     indexes = write_indexes(program, target, licences, out, given.version)
@@ -180,7 +189,7 @@ def main():
     write_recipes(archive, target, out / "recipes")
     write_checksums(name, [archive, bundle, *indexes], out)
     # What was made last, for tools that are told one place.
-    for kind in ("", ".tar.gz", ".mcpb", ".sha256"):
+    for kind in ("", ending, ".mcpb", ".sha256"):
         link = out / f"current{kind}"
         link.unlink(missing_ok=True)
         link.symlink_to(f"{name}{kind}")

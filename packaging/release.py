@@ -26,10 +26,11 @@ _PUBLISHER = _WORKSPACE["metadata"]["release"]
 # The name of the packages on PyPI and npm.
 DISTRIBUTION = _PUBLISHER["distribution"]
 HOMEPAGE = _PUBLISHER["homepage"]
+NAMESPACE = _PUBLISHER["namespace"]
 # The name in the registry of MCP servers.
-SERVER_NAME = f"{_PUBLISHER['namespace']}/{COMMAND}"
+SERVER_NAME = f"{NAMESPACE}/{COMMAND}"
 # Nobody can own this namespace, so a release with it cannot be published in a registry.
-IS_EXAMPLE = _PUBLISHER["namespace"] == "org.example"
+IS_EXAMPLE = NAMESPACE == "org.example"
 
 
 def download(file, version=VERSION):
@@ -52,6 +53,11 @@ class Target:
     wheel: str
 
     @property
+    def program(self):
+        """The name of the file of the program."""
+        return f"{COMMAND}.exe" if self.npm_os == "win32" else COMMAND
+
+    @property
     def npm_package(self):
         return f"{DISTRIBUTION}-{self.npm_os}-{self.npm_cpu}"
 
@@ -63,10 +69,11 @@ def _static(machine, cpu):
 
 # What a release has: the main package on npm names one package for each.
 RELEASED = [_static("x86_64", "x64"), _static("aarch64", "arm64")]
-# What is linked here and started nowhere: no release has them.
+# What is linked here and was started on no such system: no release has them.
 UNPROVED = [
     Target("aarch64-apple-darwin", "darwin", "arm64", None, "macosx_11_0_arm64"),
     Target("x86_64-apple-darwin", "darwin", "x64", None, "macosx_11_0_x86_64"),
+    Target("x86_64-pc-windows-gnu", "win32", "x64", None, "win_amd64"),
 ]
 # What a machine builds for itself. An index takes no wheel with such a tag.
 LOCAL = [
@@ -132,6 +139,11 @@ def write_zip(out, files):
             # The name of the system in the entry; other systems write another one.
             entry.create_system = 3
             archive.writestr(entry, content)
+
+
+def archive_of(target):
+    """Returns the ending of the archive for a kind of machine, and what writes one."""
+    return (".zip", write_zip) if target.npm_os == "win32" else (".tar.gz", write_tar)
 
 
 def tree(folder, prefix):

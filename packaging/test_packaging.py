@@ -113,6 +113,49 @@ class NpmPackages(InAFolder):
             self.assertIn("package/bin/stile", names)
 
 
+class Windows(InAFolder):
+    def setUp(self):
+        super().setUp()
+        self.target = release.target("x86_64-pc-windows-gnu")
+        self.program = self.folder / "stile.exe"
+        self.program.write_bytes(b"MZ a program for Windows")
+
+    def test_its_program_has_the_ending_in_every_package(self):
+        given = (self.program, self.target, pack.OWN_LICENCES, self.folder, "1.2.3")
+        with tarfile.open(npm_packages.write_platform(*given)) as archive:
+            manifest = json.load(archive.extractfile("package/package.json"))
+            self.assertIn("package/bin/stile.exe", archive.getnames())
+        self.assertEqual((manifest["os"], manifest["cpu"]), (["win32"], ["x64"]))
+        wheel = wheels.write(*given)
+        self.assertTrue(wheel.name.endswith("-py3-none-win_amd64.whl"))
+        scripts = "stile_mcp-1.2.3.data/scripts/"
+        names = zipfile.ZipFile(wheel).namelist()
+        self.assertEqual(
+            [name for name in names if name.startswith(scripts)],
+            [f"{scripts}stile.exe", f"{scripts}stile-mcp.cmd"],
+        )
+
+    def test_its_bundle_names_the_program(self):
+        for name in ("LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENCES.txt", "stile.png"):
+            (self.folder / name).write_bytes(b"x")
+        bundle = self.folder / "stile.mcpb"
+        pack.write_bundle(self.folder, self.target, bundle)
+        with zipfile.ZipFile(bundle) as files:
+            self.assertIn("server/stile.exe", files.namelist())
+            server = json.loads(files.read("manifest.json"))["server"]
+        self.assertEqual(server["entry_point"], "server/stile.exe")
+        self.assertEqual(server["mcp_config"]["command"], "${__dirname}/server/stile.exe")
+
+    def test_winget_alone_has_a_recipe_and_it_is_filled_in(self):
+        archive = self.folder / "stile-1.2.3-x86_64-pc-windows-gnu.zip"
+        archive.write_bytes(b"an archive")
+        pack.write_recipes(archive, self.target, self.folder / "recipes")
+        self.assertEqual([it.name for it in (self.folder / "recipes").iterdir()], ["winget.yaml"])
+        text = (self.folder / "recipes/winget.yaml").read_text(encoding="utf-8")
+        self.assertNotIn("@", text)
+        self.assertIn(release.sha256(archive), text)
+
+
 class Registry(InAFolder):
     def setUp(self):
         super().setUp()

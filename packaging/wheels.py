@@ -47,10 +47,12 @@ def write(program, target, licences, out, version):
     """Writes the wheel into `out`, and returns its path. `licences` is a list of files."""
     name = f"{release.DISTRIBUTION.replace('-', '_')}-{version}"
     scripts, info = f"{name}.data/scripts", f"{name}.dist-info"
-    launcher = release.ROOT / "packaging/pypi/stile-mcp"
+    # Windows starts no script without an ending, whatever its first line says.
+    ending = ".cmd" if target.npm_os == "win32" else ""
+    launcher = release.ROOT / f"packaging/pypi/stile-mcp{ending}"
     files = [
-        (f"{scripts}/{release.COMMAND}", 0o755, pathlib.Path(program).read_bytes()),
-        (f"{scripts}/{release.DISTRIBUTION}", 0o755, launcher.read_bytes()),
+        (f"{scripts}/{target.program}", 0o755, pathlib.Path(program).read_bytes()),
+        (f"{scripts}/{release.DISTRIBUTION}{ending}", 0o755, launcher.read_bytes()),
         (f"{info}/METADATA", 0o644, _metadata(version).encode()),
         (f"{info}/WHEEL", 0o644, _wheel(target.wheel).encode()),
     ]

@@ -6,9 +6,10 @@ const { spawn } = require("node:child_process");
 const os = require("node:os");
 
 const machine = `${process.platform}-${process.arch}`;
+const ending = process.platform === "win32" ? ".exe" : "";
 let program;
 try {
-  program = require.resolve(`@DISTRIBUTION@-${machine}/bin/stile`);
+  program = require.resolve(`@DISTRIBUTION@-${machine}/bin/stile${ending}`);
 } catch {
   console.error(`error: this installation has no Stile for ${machine}; docs/install.md has other ways`);
   process.exit(1);

@@ -57,3 +57,4 @@ pub mod tree_hash;
 pub mod unseen;
 pub mod varint;
 pub mod window;
+pub mod windows_names;

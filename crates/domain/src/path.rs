@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::inline_schema::inline_schema;
+use crate::windows_names;
 
 /// The prefix of the file names that Stile uses for its own files inside an edited folder.
 ///
@@ -62,6 +63,12 @@ pub enum BadPath {
     /// A component begins with [`RESERVED_PREFIX`].
     #[error("uses the reserved prefix `.stile-`")]
     Reserved,
+    /// On Windows: a component is [special](windows_names::is_special) there.
+    #[error(
+        "has a name that Windows reads as something else: no `<>:\"|?*`, no dot or space at the \
+         end, and no device such as `NUL` or `COM1`"
+    )]
+    Windows,
 }
 
 impl SpacePath {
@@ -108,6 +115,8 @@ impl SpacePath {
                 kept.pop().ok_or(BadPath::AboveRoot)?;
             } else if part.starts_with(RESERVED_PREFIX) {
                 return Err(BadPath::Reserved);
+            } else if cfg!(windows) && windows_names::is_special(part) {
+                return Err(BadPath::Windows);
             } else {
                 kept.push(part);
             }
@@ -140,6 +149,7 @@ impl SpacePath {
             && name.len() <= Self::MAX_COMPONENT_BYTES
             && length <= Self::MAX_BYTES
             && !name.starts_with(RESERVED_PREFIX)
+            && !(cfg!(windows) && windows_names::is_special(name))
             && !(self.is_root() && is_drive(name))
             && if name.is_ascii() {
                 !name.bytes().any(|byte| byte.is_ascii_control() || byte == b'/' || byte == b'\\')

@@ -17,6 +17,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::Arc;
+#[cfg(unix)]
 use std::time::Duration;
 
 use rmcp::RoleServer;
@@ -43,6 +44,7 @@ use plain_calls::PlainCalls;
 /// The longest line in bytes, without its end: four times the default limit of a body over HTTP.
 pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 /// How often the process checks that its parent still exists.
+#[cfg(unix)]
 const PARENT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The most lines that are read ahead of the SDK, and the most responses that wait to be written.
 const QUEUE_LENGTH: usize = 16;
@@ -142,6 +144,7 @@ fn error_kind(error: &rmcp::service::ServerInitializeError) -> &'static str {
 }
 
 /// Completes once the parent of this process is not the parent that it had at the call.
+#[cfg(unix)]
 fn parent_gone() -> impl Future<Output = ()> {
     let parent = rustix::process::getppid();
     async move {
@@ -154,6 +157,13 @@ fn parent_gone() -> impl Future<Output = ()> {
             }
         }
     }
+}
+
+/// Never completes: on Windows standard input ends with the process at its other end, and a process
+/// keeps the number of its parent.
+#[cfg(not(unix))]
+fn parent_gone() -> impl Future<Output = ()> {
+    std::future::pending()
 }
 
 enum InputLine {

@@ -13,7 +13,6 @@ use std::collections::HashSet;
 use std::fs::{File, Metadata};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufReader, Error, ErrorKind, Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -26,6 +25,7 @@ use zip::read::{Config, ZipFileEntry};
 use zip::unstable::read::ZipIterable;
 
 use crate::files;
+use crate::platform;
 use crate::state::create_private;
 
 /// The maximum number of entries of a zip file.
@@ -390,14 +390,15 @@ enum Content {
 impl Content {
     fn packed(file: &Arc<File>, packed: &ZipEntry) -> io::Result<Self> {
         let mut header = [0; 30];
-        file.read_exact_at(&mut header, packed.header).map_err(|_| broken())?;
+        let from = |at| SharedReader { file: Arc::clone(file), at, length: u64::MAX };
+        from(packed.header).read_exact(&mut header).map_err(|_| broken())?;
         let [b'P', b'K', 3, 4, .., names, more_names, extra, more_extra] = header else {
             return Err(broken());
         };
         let skipped = u64::from(u16::from_le_bytes([names, more_names]))
             + u64::from(u16::from_le_bytes([extra, more_extra]));
         let at = packed.header.checked_add(30 + skipped).ok_or_else(broken)?;
-        let data = SharedReader { file: Arc::clone(file), at, length: u64::MAX }.take(packed.bytes);
+        let data = from(at).take(packed.bytes);
         Ok(if packed.is_deflated {
             Self::Deflated(DeflateDecoder::new(data))
         } else {
@@ -460,7 +461,7 @@ struct SharedReader {
 
 impl Read for SharedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read_at(buffer, self.at)?;
+        let count = platform::read_at(&self.file, buffer, self.at)?;
         self.at += count as u64;
         Ok(count)
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rustix::time::{ClockId, clock_gettime};
+use crate::platform::steady;
 
 /// How far a test has moved the clock, in seconds.
 static MOVED: AtomicI64 = AtomicI64::new(0);
@@ -48,16 +48,6 @@ pub(crate) fn follow(time: SystemTime, at: Duration) -> i64 {
         Ok(ahead) => milliseconds(ahead),
         Err(behind) => -milliseconds(behind.duration()),
     }
-}
-
-/// Reads a clock that nobody sets. It goes on while the machine sleeps, where the system has such a
-/// clock.
-pub(crate) fn steady() -> Duration {
-    #[cfg(target_os = "linux")]
-    let clock = ClockId::Boottime;
-    #[cfg(not(target_os = "linux"))]
-    let clock = ClockId::Monotonic;
-    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
 }
 
 fn machine_clock() -> SystemTime {

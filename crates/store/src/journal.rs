@@ -60,6 +60,7 @@ use timestamp::{time_in_name, timestamp};
 pub use verify::{FaultKind, JournalFault, Verification, verify_newest};
 
 use crate::now;
+use crate::platform;
 use crate::state::{StateDir, create_private, make_private_folder, sync_folder};
 
 /// The length of the longest line in bytes, with its newline.
@@ -320,7 +321,7 @@ impl Shared {
         self.with_anchors(|anchors| anchors.record(&[Anchor::new(&name, &chain)]));
         let file = Arc::new((self.create)(&path)?);
         // The lock says that the process lives. Where no file can be locked, none is finished.
-        let _ = file.try_lock();
+        let _ = platform::try_lock(&file);
         let mut current = Current { file, path, name, begun, chain, written: 0, reserved: Some(0) };
         // An empty file for each failed attempt would fill the folder.
         match current.reserve(STEP).and_then(|()| sync_folder(&self.folder)) {
@@ -596,16 +597,7 @@ fn reserve_space(_: &File, _: u64, _: u64) -> io::Result<bool> {
 
 /// Returns whether the path leads to the open file. `stile journal` would not find a line in a file
 /// that was deleted or moved away.
-#[cfg(unix)]
 fn leads_to(path: &Path, file: &File) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-    let found = std::fs::symlink_metadata(path).map(identity);
-    found.is_ok_and(|found| file.metadata().map(identity).is_ok_and(|open| open == found))
-}
-
-/// Windows neither deletes nor moves open files.
-#[cfg(not(unix))]
-fn leads_to(_: &Path, _: &File) -> bool {
-    true
+    let found = platform::identity(path);
+    found.is_ok_and(|found| platform::identity_of_open(file).is_ok_and(|open| open == found))
 }

@@ -14,6 +14,7 @@ pub mod journal;
 pub mod on_first_use;
 pub mod owner_texts;
 pub mod person_folder;
+mod platform;
 pub mod postgresql;
 pub mod probe;
 pub mod read_limit;

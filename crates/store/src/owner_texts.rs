@@ -4,13 +4,13 @@
 //! They are settings: whoever can change them tells every client what to do. So they lie outside of
 //! every space, and no link leads from their names to somewhere else.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
 use stile_domain::prompts::{BadPrompt, MAX_PROMPT_BYTES, MAX_PROMPTS, Prompt, name_of_file};
+
+use crate::platform;
 
 /// The longest file of instructions, in bytes.
 pub const MAX_INSTRUCTIONS_BYTES: u64 = 2048;
@@ -136,9 +136,7 @@ pub fn read_instructions(path: &Path) -> io::Result<String> {
 
 /// Reads a regular file that is no link.
 fn read_text(path: &Path, max_bytes: u64) -> io::Result<String> {
-    let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits();
-    let flags = i32::try_from(flags).unwrap_or_default();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = platform::open_unfollowed(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
@@ -191,10 +189,10 @@ fn is_at_or_below(inner: &Place, outer: &Place) -> io::Result<bool> {
     if !outer.is_whole {
         return Ok(false);
     }
-    let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
-    let wanted = identity(&outer.path.metadata()?);
+    // No path here has a link in it.
+    let wanted = platform::identity(&outer.path)?;
     for ancestor in inner.path.ancestors() {
-        if identity(&ancestor.metadata()?) == wanted {
+        if platform::identity(ancestor)? == wanted {
             return Ok(true);
         }
     }

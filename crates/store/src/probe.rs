@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use crate::platform;
+
 /// What a folder allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FolderProbe {
@@ -19,29 +21,10 @@ pub struct FolderProbe {
 pub fn folder(path: &Path) -> io::Result<FolderProbe> {
     // Listing is the least that every use of a folder needs.
     path.read_dir()?.next().transpose()?;
-    Ok(FolderProbe { is_writable: is_writable(path), free_bytes: free_bytes(path) })
-}
-
-#[cfg(unix)]
-fn is_writable(path: &Path) -> bool {
-    use rustix::fs::{Access, access};
-    access(path, Access::WRITE_OK | Access::EXEC_OK).is_ok()
-}
-
-#[cfg(not(unix))]
-fn is_writable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| !metadata.permissions().readonly())
-}
-
-#[cfg(unix)]
-fn free_bytes(path: &Path) -> Option<u64> {
-    let disk = rustix::fs::statvfs(path).ok()?;
-    disk.f_bavail.checked_mul(disk.f_frsize)
-}
-
-#[cfg(not(unix))]
-fn free_bytes(_: &Path) -> Option<u64> {
-    None
+    Ok(FolderProbe {
+        is_writable: platform::is_writable(path),
+        free_bytes: platform::free_bytes(path),
+    })
 }
 
 #[cfg(test)]

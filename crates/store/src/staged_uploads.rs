@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
+use crate::platform;
 use crate::state::{StateDir, create_private, make_folder, make_private_folder};
 
 /// The folder in the state folder. A backup leaves it out.
@@ -36,7 +37,7 @@ impl UploadFolder {
         let path = all.join(Uuid::new_v4().simple().to_string());
         // Others look for folders, so the lock is held before there is one.
         let lock = create_private(&path.with_extension(LOCK))?;
-        lock.lock()?;
+        platform::lock(&lock)?;
         make_private_folder(&path)?;
         Ok(Self { path, _lock: lock })
     }
@@ -72,7 +73,7 @@ fn remove_left(all: &Path) -> io::Result<()> {
 }
 
 fn is_held(lock: &Path) -> bool {
-    let tried = File::open(lock).map(|file| file.try_lock());
+    let tried = File::open(lock).map(|file| platform::try_lock(&file));
     matches!(tried, Ok(Err(TryLockError::WouldBlock)))
 }
 

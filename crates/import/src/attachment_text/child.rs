@@ -13,8 +13,6 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, setrlimit};
-
 use stile_domain::document::{DocumentKind, DocumentReader, DocumentText, NoText};
 
 use super::in_process::in_this_process;
@@ -145,7 +143,9 @@ pub fn run(kind: DocumentKind, input: impl Read, mut output: impl Write) -> u8 {
 }
 
 /// Limits what this process may use from here on.
+#[cfg(unix)]
 fn limit_resources() -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
     for (resource, most) in [
         (Resource::As, MEMORY),
         (Resource::Cpu, CPU_SECONDS),
@@ -155,4 +155,11 @@ fn limit_resources() -> io::Result<()> {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
     Ok(())
+}
+
+/// Limits what this process may use from here on. It may still write files.
+#[cfg(windows)]
+fn limit_resources() -> io::Result<()> {
+    let memory = usize::try_from(MEMORY).unwrap_or(usize::MAX);
+    stile_windows::machine::limit_this_process(memory, CPU_SECONDS as u32)
 }

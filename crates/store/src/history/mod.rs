@@ -47,6 +47,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChangeKind};
 use stile_domain::path::SpacePath;
 
+use crate::platform;
 use crate::state::{OldSpace, StateDir, folder_identity, make_folder};
 
 pub use change_query::{
@@ -85,7 +86,9 @@ fn is_served(held: &Path) -> std::io::Result<bool> {
     for entry in entries {
         let path = entry?.path();
         let is_marker = path.extension().is_some_and(|extension| extension == MARKER);
-        if is_marker && matches!(File::open(path)?.try_lock(), Err(TryLockError::WouldBlock)) {
+        if is_marker
+            && matches!(platform::try_lock(&File::open(path)?), Err(TryLockError::WouldBlock))
+        {
             return Ok(true);
         }
     }

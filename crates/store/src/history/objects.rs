@@ -16,6 +16,7 @@ use super::error::{HistoryError, VersionError};
 use super::room::RoomMaker;
 use super::stored_version::{Place, StoredVersion};
 use super::{History, VersionSource};
+use crate::platform;
 use crate::state::{create_private, sync_folder};
 
 /// The folder of the versions that are files, in the folder of the history.
@@ -274,17 +275,10 @@ struct Pieces<'a> {
 }
 
 impl Read for Pieces<'_> {
-    #[cfg(unix)]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = std::os::unix::fs::FileExt::read_at(self.file, buffer, self.offset)?;
+        let read = platform::read_at(self.file, buffer, self.offset)?;
         self.offset += read as u64;
         Ok(read)
-    }
-
-    #[cfg(not(unix))]
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut file = self.file;
-        file.read(buffer)
     }
 }
 

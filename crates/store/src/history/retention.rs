@@ -11,6 +11,7 @@ use super::settings::{self, HistoryLimits};
 use super::unrecorded::UnrecordedNames;
 use super::{History, UnrecordedChanges};
 use crate::now;
+use crate::platform;
 
 const MICROS_A_DAY: i64 = 86_400 * 1_000_000;
 /// The share of the disk that the history may take: one part of so many.
@@ -215,12 +216,6 @@ fn remove(transaction: &Connection, numbers: &[i64]) -> rusqlite::Result<Vec<Str
 }
 
 /// Returns the size of the disk with a folder, in bytes; the greatest number if it is unknown.
-#[cfg(unix)]
 fn disk_bytes(folder: &std::path::Path) -> u64 {
-    rustix::fs::statvfs(folder).map_or(u64::MAX, |disk| disk.f_blocks.saturating_mul(disk.f_frsize))
-}
-
-#[cfg(not(unix))]
-fn disk_bytes(_: &std::path::Path) -> u64 {
-    u64::MAX
+    platform::disk_bytes(folder).unwrap_or(u64::MAX)
 }

@@ -38,7 +38,7 @@ impl Shared {
 /// has no line, or that does not go on from its anchor.
 fn end_of_dead(path: &Path, anchor: &Anchor) -> io::Result<Option<Anchor>> {
     let file = File::open(path)?;
-    if file.try_lock().is_err() {
+    if crate::platform::try_lock(&file).is_err() {
         return Ok(None);
     }
     let (mut chain, mut line) = (JournalChain::of_file(&anchor.file), Vec::new());

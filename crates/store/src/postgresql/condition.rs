@@ -9,6 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::connection::PgConnection;
 use super::error::PgError;
 use crate::clock;
+use crate::platform;
 
 /// By how much the clock of this machine may differ from the database's.
 const MAX_DIFFERENCE: Duration = Duration::from_secs(5);
@@ -72,9 +73,9 @@ pub(super) fn look(connection: &PgConnection) -> Result<DatabaseCondition, PgErr
     // Not prepared: this is asked of databases that are behind a pooler, too.
     let text = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, \
                 pg_is_in_recovery(), current_setting('default_transaction_read_only')";
-    let asked = clock::steady();
+    let asked = platform::steady();
     let row = connection.texts(text)?;
-    let trip = clock::steady().saturating_sub(asked);
+    let trip = platform::steady().saturating_sub(asked);
     let [Some(microseconds), Some(is_standby), Some(is_read_only)] = row.as_slice() else {
         return Err(PgError::NoAnswer);
     };

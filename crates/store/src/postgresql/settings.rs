@@ -150,6 +150,7 @@ fn is_this_machine(host: &Host) -> bool {
         Host::Tcp(name) => {
             name == "localhost" || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
         }
+        #[cfg(unix)]
         Host::Unix(_) => true,
     }
 }

@@ -179,7 +179,7 @@ impl Change<'_> {
             os::set_mode(&old.file, old.status.mode & !0o6000).map_err(target.io())?;
         }
         let length = os::append_once(&old.file, more).map_err(target.io())?;
-        let end = os::position(&old.file).map_err(target.io())?;
+        let end = os::append_position(&old.file).map_err(target.io())?;
         let start = end.saturating_sub(length as u64);
         if length == more.len() {
             return Ok(Written { start, end });

@@ -13,7 +13,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,7 +48,7 @@ const WRITTEN_WITHIN: UnixNanos = 60_000_000_000;
 
 /// The slots of this process.
 pub(super) struct AppendIntents {
-    folder: OwnedFd,
+    folder: os::Handle,
     root: Identity,
     process: u64,
     made: AtomicU64,

@@ -9,7 +9,6 @@
 mod tests;
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
@@ -34,7 +33,7 @@ const MAX_COMPARED_PAGES: usize = 16;
 
 impl Target {
     /// Looks at what is there now. Also returns the open folder, if there is one.
-    fn look(&self, space: &Inner) -> (Seen, Option<OwnedFd>) {
+    fn look(&self, space: &Inner) -> (Seen, Option<os::Handle>) {
         let Ok(folder) = space.root.open_folder(&self.folder) else { return (Seen::Absent, None) };
         let seen = match &self.file {
             Some(name) => os::status_at(&folder, name).ok().map(|status| Seen::Stamp(status.stamp)),

@@ -6,7 +6,6 @@
 //! becomes a conflict copy. Files of a living process are left alone.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,6 @@ use super::lock::Folders;
 use super::names::{ChangeKind, Owner, TemporaryName, marker_owner, short};
 use super::os;
 use super::root::Root;
-use super::write::UNFINISHED;
 
 /// How long the cleaner waits for a folder. If the wait is longer, a living process works there.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -50,7 +48,7 @@ pub(super) fn clean(root: &Root, folders: &Arc<Folders>, events: &SpaceEvents) {
     }
 }
 
-fn clean_folder(folder: &OwnedFd, path: &SpacePath, events: &SpaceEvents) {
+fn clean_folder(folder: &os::Handle, path: &SpacePath, events: &SpaceEvents) {
     let mut names = Vec::new();
     let mut alive: HashMap<Owner, bool> = HashMap::new();
     let _ = os::entries(folder, |name, _| {
@@ -71,7 +69,7 @@ fn clean_folder(folder: &OwnedFd, path: &SpacePath, events: &SpaceEvents) {
 }
 
 /// Removes the marker of a dead process. Returns `false` if the process lives.
-fn take_dead_marker(folder: &OwnedFd, name: &str) -> bool {
+fn take_dead_marker(folder: &os::Handle, name: &str) -> bool {
     match os::open_in(folder, name) {
         Ok(marker) => os::try_lock(&marker).unwrap_or(false) && os::unlink(folder, name).is_ok(),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
@@ -80,14 +78,14 @@ fn take_dead_marker(folder: &OwnedFd, name: &str) -> bool {
 
 /// Deletes, restores or copies one file that a dead process left.
 fn clean_file(
-    folder: &OwnedFd,
+    folder: &os::Handle,
     path: &SpacePath,
     text: &str,
     name: &TemporaryName,
     events: &SpaceEvents,
 ) {
     let Ok(status) = os::status_at(folder, text) else { return };
-    if status.kind == EntryKind::File && status.mode == UNFINISHED {
+    if status.kind == EntryKind::File && status.mode == os::UNFINISHED {
         let _ = os::unlink(folder, text);
         return;
     }

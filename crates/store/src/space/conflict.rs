@@ -1,6 +1,5 @@
 //! Conflict copies: visible files with what another program saved while a file was being changed.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use stile_domain::journal::JournalLine;
@@ -14,8 +13,8 @@ pub type SpaceEvents = Arc<dyn Fn(JournalLine) + Send + Sync>;
 /// Renames a temporary file of the folder `from` to a free visible name in `folder`. Returns `None`
 /// if that fails; the next start tries again.
 pub(super) fn make_conflict_copy(
-    from: &OwnedFd,
-    folder: &OwnedFd,
+    from: &os::Handle,
+    folder: &os::Handle,
     name: &str,
     original: &str,
 ) -> Option<String> {

@@ -12,7 +12,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
 
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
@@ -44,7 +43,7 @@ impl Inner {
     /// it except for what is at its new place.
     pub(super) fn folder_to_move(
         &self,
-        handle: &OwnedFd,
+        handle: &os::Handle,
         permits: &FolderPermits,
         base: ContentHash,
         cancellation: &Cancellation,
@@ -79,7 +78,7 @@ impl Inner {
         &self,
         from: &SpacePath,
         to: &SpacePath,
-    ) -> Result<OwnedFd, Refusal> {
+    ) -> Result<os::Handle, Refusal> {
         if from.is_root() {
             return Err(Refusal::invalid_argument("`path` must be a folder in the space"));
         }
@@ -146,12 +145,12 @@ impl Change<'_> {
     /// Notes the modes of a folder that is moved or removed, and of those in it.
     fn note_folders<'e>(
         &self,
-        folder: &OwnedFd,
+        folder: &os::Handle,
         (path, to): (&SpacePath, Option<&SpacePath>),
         inner: impl IntoIterator<Item = &'e TreeEntry>,
     ) {
         let Some(history) = &self.history else { return };
-        let mode = |folder: &OwnedFd| os::status(folder).map(|status| status.mode & 0o777);
+        let mode = |folder: &os::Handle| os::status(folder).map(|status| status.mode & 0o777);
         let mut folders = Vec::new();
         if let Ok(mode) = mode(folder) {
             folders.push(FolderBefore { path: path.clone(), mode, to: to.cloned() });
@@ -167,7 +166,7 @@ impl Change<'_> {
     fn sync_move(
         &self,
         source: &LockedFile<'_>,
-        folder: &OwnedFd,
+        folder: &os::Handle,
         destination: &Destination<'_>,
     ) -> Result<(), Refusal> {
         os::sync(folder)
@@ -182,7 +181,7 @@ impl Change<'_> {
     fn take_folder_back(
         &self,
         source: &LockedFile<'_>,
-        folder: &OwnedFd,
+        folder: &os::Handle,
         destination: &Destination<'_>,
     ) -> Result<(), Refusal> {
         let (from, new) = ((source.handle(), source.name), (folder, destination.name));
@@ -198,7 +197,7 @@ impl Change<'_> {
     /// Records every file of a folder as moved, and then the folder and those in it.
     fn record_moves(
         &self,
-        (folder, tree): (&OwnedFd, &FolderTree),
+        (folder, tree): (&os::Handle, &FolderTree),
         from: &SpacePath,
         to: &SpacePath,
     ) -> Result<Recorded<'_>, Refusal> {
@@ -246,7 +245,7 @@ impl Change<'_> {
     /// it.
     fn folder_to_remove(
         &self,
-        handle: &OwnedFd,
+        handle: &os::Handle,
         permit: &Permit<EditTree>,
         base: ContentHash,
     ) -> Result<FolderTree, Refusal> {
@@ -298,7 +297,7 @@ impl Change<'_> {
     }
 
     /// Removes an empty folder, durably.
-    fn unlink_folder(&self, target: &LockedFile<'_>, folder: &OwnedFd) -> Result<(), Refusal> {
+    fn unlink_folder(&self, target: &LockedFile<'_>, folder: &os::Handle) -> Result<(), Refusal> {
         let path = target.path;
         let nothing = FolderTree { entries: Vec::new(), has_ours: false };
         let folders = ChangedFolder::all_of(folder, (path, None), &nothing)?;
@@ -435,7 +434,7 @@ impl Change<'_> {
 /// A folder with files that is being removed.
 struct RemovedFolder<'r> {
     target: &'r LockedFile<'r>,
-    handle: &'r OwnedFd,
+    handle: &'r os::Handle,
     tree: &'r FolderTree,
     permit: &'r Permit<EditTree>,
 }
@@ -464,7 +463,7 @@ impl RemovedFolder<'_> {
 
 /// Refuses to move or remove a folder that nobody may write to. Whatever brings it back works in
 /// it, and so would leave it open.
-fn refuse_protected(handle: &OwnedFd, path: &SpacePath) -> Result<(), Refusal> {
+fn refuse_protected(handle: &os::Handle, path: &SpacePath) -> Result<(), Refusal> {
     match os::status(handle).map_err(|error| refusal(&error, path))?.is_protected() {
         true => Err(Refusal::ReadOnly { path: path.clone(), is_folder: true }),
         false => Ok(()),

@@ -5,9 +5,7 @@
 //! back, one by one, and never over anything. Their names and kinds count, and where a link leads;
 //! what a file without a path holds does not, since no call can change that.
 
-use std::ffi::CString;
 use std::io;
-use std::os::fd::OwnedFd;
 
 use stile_domain::error::Refusal;
 use stile_domain::hash::{ContentHash, hex};
@@ -41,7 +39,7 @@ pub(super) struct ChangedFolder {
 
 impl ChangedFolder {
     /// Looks at a folder that moves to another path, or is removed.
-    fn of(folder: &OwnedFd, path: &SpacePath, to: Option<SpacePath>) -> Result<Self, Refusal> {
+    fn of(folder: &os::Handle, path: &SpacePath, to: Option<SpacePath>) -> Result<Self, Refusal> {
         let io = |error: io::Error| refusal(&error, path);
         let mode = os::status(folder).map_err(io)?.mode;
         let attributes = contents(folder, path).map_err(io)?.rest;
@@ -50,7 +48,7 @@ impl ChangedFolder {
 
     /// Looks at a folder with all folders in it, the deepest first.
     pub(super) fn all_of(
-        folder: &OwnedFd,
+        folder: &os::Handle,
         (path, to): (&SpacePath, Option<&SpacePath>),
         tree: &FolderTree,
     ) -> Result<Vec<Self>, Refusal> {
@@ -96,11 +94,11 @@ fn of_folder<'c>(
 }
 
 /// Returns what an open folder holds. Leaves out our own files.
-pub(super) fn contents(folder: &OwnedFd, path: &SpacePath) -> io::Result<FolderNow> {
+pub(super) fn contents(folder: &os::Handle, path: &SpacePath) -> io::Result<FolderNow> {
     let mode = os::status(folder)?.mode;
     let mut found = FolderNow { mode, ..FolderNow::default() };
     os::named_entries(folder, |name, kind, target| {
-        let text = name.to_str().ok();
+        let text = std::str::from_utf8(name).ok();
         if text.is_some_and(is_ours) {
             return;
         }
@@ -110,7 +108,7 @@ pub(super) fn contents(folder: &OwnedFd, path: &SpacePath) -> io::Result<FolderN
                 found.names.insert(name.to_owned());
             }
             None => {
-                found.rest.insert(rest_name(name.to_bytes()), kind_of_rest(kind, target));
+                found.rest.insert(rest_name(name), kind_of_rest(kind, target));
             }
         }
     })?;
@@ -243,7 +241,7 @@ impl Change<'_> {
         self.may_begin()?;
         let mut moved = Vec::new();
         for name in given.rest.keys() {
-            let name = c_name(name).map_err(io)?;
+            let name = rest_name_bytes(name);
             if let Err(error) = os::move_named(source.handle(), target.handle(), &name) {
                 self.move_named_back(&moved, (target, &source));
                 return Err(super::moves::refused(&error, to).into());
@@ -256,14 +254,10 @@ impl Change<'_> {
         Ok(())
     }
 
-    fn move_named_back(&self, names: &[CString], (from, to): (&LockedFile<'_>, &LockedFile<'_>)) {
+    fn move_named_back(&self, names: &[Vec<u8>], (from, to): (&LockedFile<'_>, &LockedFile<'_>)) {
         for name in names {
             let _ = os::move_named(from.handle(), to.handle(), name);
         }
         let _ = os::sync(to.handle());
     }
-}
-
-fn c_name(name: &str) -> io::Result<CString> {
-    CString::new(rest_name_bytes(name)).map_err(|_| io::ErrorKind::InvalidInput.into())
 }

@@ -4,7 +4,6 @@
 //! folder has moved. Nothing is left out but our own files: neither what the owner leaves out of
 //! searches nor what no path can name, since a move takes all of it along.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -86,7 +85,7 @@ impl Inner {
     /// it until it moved.
     pub(super) fn tree(
         &self,
-        handle: &OwnedFd,
+        handle: &os::Handle,
         permit: &impl TreePermit,
         cancellation: &Cancellation,
     ) -> Result<FolderTree, Refusal> {
@@ -114,12 +113,12 @@ impl Inner {
     /// before it moved end first: each holds the lock of its own folder.
     pub(super) fn is_still(
         &self,
-        handle: &OwnedFd,
+        handle: &os::Handle,
         (tree, permit): (&FolderTree, &impl TreePermit),
         cancellation: &Cancellation,
     ) -> bool {
         let deadline = Instant::now() + PATIENCE;
-        let ends = |folder: &OwnedFd| {
+        let ends = |folder: &os::Handle| {
             let is_locked = await_lock(folder, deadline).unwrap_or(false);
             if is_locked {
                 os::unlock(folder);
@@ -147,7 +146,7 @@ impl<P: TreePermit> TreeScan<'_, P> {
     /// Adds what one folder holds, and the folders in it to `waiting`.
     fn add_folder(
         &mut self,
-        folder: &OwnedFd,
+        folder: &os::Handle,
         below: &str,
         path: &SpacePath,
         waiting: &mut Vec<(String, SpacePath)>,
@@ -210,7 +209,7 @@ impl<P: TreePermit> TreeScan<'_, P> {
     /// Hashes a file, unless the caller may not read it.
     fn file(
         &mut self,
-        folder: &OwnedFd,
+        folder: &os::Handle,
         (name, path): (&str, &SpacePath),
         size: u64,
     ) -> Result<TreeItem, Refusal> {

@@ -12,7 +12,6 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The folder of the history with the displaced files of one space.
 pub(super) struct Held {
-    pub(super) handle: OwnedFd,
+    pub(super) handle: os::Handle,
     pub(super) history: Arc<History>,
     device: u64,
     marker: String,
@@ -64,13 +63,13 @@ impl Held {
     }
 
     /// Takes a displaced file out of a folder.
-    pub(super) fn take(&self, folder: &OwnedFd, name: &str) -> io::Result<()> {
+    pub(super) fn take(&self, folder: &os::Handle, name: &str) -> io::Result<()> {
         self.take_as((folder, name), name)
     }
 
     /// Takes a file out of a folder under another name, which must be one that this program gives
     /// its unfinished files.
-    pub(super) fn take_as(&self, from: (&OwnedFd, &str), name: &str) -> io::Result<()> {
+    pub(super) fn take_as(&self, from: (&os::Handle, &str), name: &str) -> io::Result<()> {
         os::move_ours(from, (&self.handle, name))
     }
 

@@ -7,7 +7,6 @@
 //! waits in a folder of the history (see [`super::held`]).
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -39,7 +38,7 @@ const HURRY: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct MarkedFolder {
     pub(super) owner: Owner,
-    handle: Arc<OwnedFd>,
+    handle: Arc<os::Handle>,
     /// The open marker, which holds the lock. Absent while no file of this process outlives the
     /// lock of the folder.
     marker: OnceLock<std::fs::File>,
@@ -140,7 +139,7 @@ impl Keeper {
     /// Marks a locked folder, so that no cleaner touches this process's files in it.
     pub(super) fn enter(
         &self,
-        handle: &Arc<OwnedFd>,
+        handle: &Arc<os::Handle>,
         identity: Identity,
     ) -> std::io::Result<Arc<MarkedFolder>> {
         if let Some(kept) = self.queue().folders.get(&identity).and_then(Weak::upgrade) {
@@ -266,7 +265,7 @@ impl Keeper {
     /// Deletes the copy of a save that was put back, if all lines of the save are still in the
     /// file, or no file has its name. Otherwise a program may have read our version before it was
     /// taken back, and then have saved over the save: the copy becomes a conflict copy.
-    fn release_copy(&self, folder: &OwnedFd, name: &str, path: &SpacePath) {
+    fn release_copy(&self, folder: &os::Handle, name: &str, path: &SpacePath) {
         let read = |name: &str| {
             let file = os::open_in(folder, name)?;
             read_whole(&file, os::status(&file)?.stamp.size, u64::MAX)
@@ -285,12 +284,12 @@ impl Keeper {
     }
 
     /// Makes a temporary file a conflict copy beside `path`, with a line in the journal.
-    pub(super) fn save_copy(&self, folder: &OwnedFd, name: &str, path: &SpacePath) {
+    pub(super) fn save_copy(&self, folder: &os::Handle, name: &str, path: &SpacePath) {
         self.save_copy_from(folder, folder, name, path);
     }
 
     /// Makes a file of the folder `from` a conflict copy in `folder`, beside `path`.
-    fn save_copy_from(&self, from: &OwnedFd, folder: &OwnedFd, name: &str, path: &SpacePath) {
+    fn save_copy_from(&self, from: &os::Handle, folder: &os::Handle, name: &str, path: &SpacePath) {
         let original = path.split().map_or_else(|| "file".to_owned(), |(_, name)| name.to_owned());
         if let Some(copy) = make_conflict_copy(from, folder, name, &original) {
             report_copy(&self.events, path, &copy);

@@ -5,7 +5,6 @@
 
 use std::collections::BinaryHeap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use stile_domain::error::Refusal;
@@ -83,7 +82,7 @@ impl Inner {
         &self,
         permit: &Permit<List>,
         after: Option<&ListPosition>,
-        folder: &OwnedFd,
+        folder: &os::Handle,
     ) -> io::Result<Candidates> {
         let stamp = os::status(folder)?.stamp;
         let known = self.folder_names().get(&stamp);
@@ -106,7 +105,7 @@ impl Inner {
         &self,
         permit: &Permit<List>,
         after: Option<&ListPosition>,
-        folder: &OwnedFd,
+        folder: &os::Handle,
         mut stamp: FileStamp,
     ) -> io::Result<Candidates> {
         let mut reads_left = MOST_READS;
@@ -131,7 +130,7 @@ impl Inner {
         self.folder_names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn entry(&self, folder: &OwnedFd, candidate: Candidate) -> ListEntry {
+    fn entry(&self, folder: &os::Handle, candidate: Candidate) -> ListEntry {
         let Candidate { name, mut kind, .. } = candidate;
         let found = match kind {
             EntryKind::File => os::status_and_mount_at(folder, &name).ok(),
@@ -160,7 +159,7 @@ struct NamesRead {
 fn read_names(
     permit: &Permit<List>,
     after: Option<&ListPosition>,
-    folder: &OwnedFd,
+    folder: &os::Handle,
 ) -> io::Result<NamesRead> {
     // The names of the page and one more, with the last one on top.
     let mut first: BinaryHeap<Candidate> = BinaryHeap::with_capacity(MAX_LIST_ENTRIES + 2);

@@ -7,7 +7,6 @@
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,7 +36,7 @@ pub(super) struct FolderTurn {
 /// A folder that only the holder of this value may change.
 #[derive(Debug)]
 pub(super) struct LockedFolder {
-    pub(super) handle: Arc<OwnedFd>,
+    pub(super) handle: Arc<os::Handle>,
     turn: FolderTurn,
 }
 
@@ -83,7 +82,7 @@ impl Folders {
     /// earlier attempt waited for, and stays where it is if it is for another folder.
     pub(super) fn try_lock(
         self: &Arc<Self>,
-        open: impl Fn() -> std::io::Result<OwnedFd>,
+        open: impl Fn() -> std::io::Result<os::Handle>,
         waited: &Cell<Option<FolderTurn>>,
     ) -> Result<LockedFolder, LockError> {
         loop {
@@ -111,7 +110,7 @@ impl Folders {
     /// Retries [`Folders::try_lock`] until `deadline`, for a program that starts.
     pub(super) fn lock_by(
         self: &Arc<Self>,
-        open: impl Fn() -> std::io::Result<OwnedFd>,
+        open: impl Fn() -> std::io::Result<os::Handle>,
         deadline: Instant,
     ) -> Option<LockedFolder> {
         loop {
@@ -168,7 +167,7 @@ impl Drop for FolderTurn {
 
 /// Retries [`os::try_lock`] until `deadline`, for a program that starts. Returns whether the lock
 /// was taken.
-pub(super) fn await_lock(handle: &OwnedFd, deadline: Instant) -> std::io::Result<bool> {
+pub(super) fn await_lock(handle: &os::Handle, deadline: Instant) -> std::io::Result<bool> {
     while !os::try_lock(handle)? {
         if Instant::now() >= deadline {
             return Ok(false);
@@ -237,7 +236,7 @@ impl Drop for Turn<'_> {
 mod tests {
     use super::*;
 
-    fn handle(folder: &tempfile::TempDir) -> OwnedFd {
+    fn handle(folder: &tempfile::TempDir) -> os::Handle {
         std::fs::File::open(folder.path()).unwrap().into()
     }
 

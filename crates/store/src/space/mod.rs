@@ -114,6 +114,7 @@ use inner::{Abilities, Inner};
 pub use left_out::{LeftOut, LeftOutReason};
 pub use new_text::NewText;
 pub use options::SpaceOptions;
+use os::Problem;
 pub use recall_pages::{
     RecallBudget, RecallKind, RecallPage, RecallQuery, RecalledFile, RecalledPassage,
 };
@@ -807,19 +808,16 @@ impl Space {
 
 /// Maps an error of the system to a refusal.
 fn refusal(error: &io::Error, path: &SpacePath) -> Refusal {
-    use rustix::io::Errno;
     let path = path.clone();
-    match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::NOENT | Errno::STALE | Errno::NAMETOOLONG) => Refusal::not_found(&path),
-        Some(Errno::NOTDIR) => Refusal::NotADirectory { path },
-        Some(Errno::XDEV) => Refusal::MountRefused { path },
-        Some(Errno::LOOP) => Refusal::SymlinkRefused { path },
-        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Refusal::NotPermitted { path },
-        Some(Errno::NXIO | Errno::NODEV | Errno::ISDIR) => Refusal::not_a_file(&path),
-        Some(Errno::NOSPC | Errno::DQUOT) => Refusal::NoSpace { path },
-        Some(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::TXTBSY | Errno::BUSY) => {
-            Refusal::Busy { path, is_locked_by_other: false }
-        }
-        _ => crate::incident("file", error),
+    match os::problem(error) {
+        Problem::Absent => Refusal::not_found(&path),
+        Problem::NotAFolder => Refusal::NotADirectory { path },
+        Problem::Mount => Refusal::MountRefused { path },
+        Problem::Link => Refusal::SymlinkRefused { path },
+        Problem::Denied => Refusal::NotPermitted { path },
+        Problem::NotAFile => Refusal::not_a_file(&path),
+        Problem::NoSpace => Refusal::NoSpace { path },
+        Problem::Busy => Refusal::Busy { path, is_locked_by_other: false },
+        Problem::Other => crate::incident("file", error),
     }
 }

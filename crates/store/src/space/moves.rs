@@ -7,7 +7,6 @@
 //! second lock while holding the first, so no two moves wait for each other.
 
 use std::io;
-use std::os::fd::OwnedFd;
 
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
@@ -92,7 +91,7 @@ impl Change<'_> {
     fn finish_move(
         &self,
         source: &LockedFile<'_>,
-        folder: &OwnedFd,
+        folder: &os::Handle,
         destination: &Destination<'_>,
         base: ContentHash,
     ) -> Result<(), Refusal> {
@@ -125,7 +124,7 @@ impl Change<'_> {
     fn move_by_link(
         &self,
         source: &LockedFile<'_>,
-        new: (&OwnedFd, &str),
+        new: (&os::Handle, &str),
         to: &SpacePath,
         base: ContentHash,
         size: u64,

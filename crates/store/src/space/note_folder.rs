@@ -18,6 +18,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::records::authority::OwnerPermit;
 
 use super::change_feed::{ChangedFolders, MAX_TREE_WATCHES, Target, Watcher};
+use super::os::Problem;
 use super::root::Check;
 use super::{Inner, Space, os};
 use crate::files::{FileOpener, SourceFile, is_note};
@@ -165,9 +166,8 @@ fn is_secret(path: &SpacePath) -> bool {
 
 /// Returns whether an error says that nothing is there, or a link in place of a folder.
 fn is_absent(error: &io::Error) -> bool {
-    const LOOP: i32 = rustix::io::Errno::LOOP.raw_os_error();
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-        || error.raw_os_error() == Some(LOOP)
+        || os::problem(error) == Problem::Link
 }
 
 impl NoteWatch {

@@ -5,7 +5,6 @@
 //! done before it is answered, whichever call is the first: the file system is probed, what killed
 //! processes left is cleaned up, and their appends are recovered.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,7 +60,8 @@ impl Inner {
         if abilities.exchange == Some(false) {
             notices.push(
                 "this file system cannot exchange two files in one step: while a file is changed its name is absent \
-                 for an instant"
+                 for an instant. A program that opens it just then finds no file; one that saves it just then keeps \
+                 its save, and the change is refused"
                     .to_owned(),
             );
         }
@@ -89,7 +89,7 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 ///
 /// Holds the lock of the root, since the cleaner of another starting process would remove the
 /// files. If it removed them nevertheless, that says nothing about the file system.
-fn probe(root: &OwnedFd) -> Abilities {
+fn probe(root: &os::Handle) -> Abilities {
     let locked = lock::await_lock(root, Instant::now() + PROBE_PATIENCE);
     let owner = names::Owner::new(uuid::Uuid::new_v4().as_u64_pair().0, 0);
     let empty = ContentHash::digest(b"");

@@ -8,7 +8,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,7 +23,7 @@ const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// The open folder of a space.
 pub(super) struct Root {
-    handle: OwnedFd,
+    handle: os::Handle,
     path: PathBuf,
     identity: Identity,
     /// The mount points that the owner named, each after those above it.
@@ -98,7 +97,7 @@ impl Root {
     }
 
     /// Opens a folder of the space, on the file system of the root or of a named mount.
-    pub(super) fn open_folder(&self, path: &SpacePath) -> io::Result<OwnedFd> {
+    pub(super) fn open_folder(&self, path: &SpacePath) -> io::Result<os::Handle> {
         self.open_with(path, os::open_folder)
     }
 
@@ -111,10 +110,10 @@ impl Root {
     fn open_with<T>(
         &self,
         path: &SpacePath,
-        open: impl Fn(&OwnedFd, &str) -> io::Result<T>,
+        open: impl Fn(&os::Handle, &str) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut rest = relative(path);
-        let mut inner: Option<OwnedFd> = None;
+        let mut inner: Option<os::Handle> = None;
         let mut entered = "";
         for mount in self.mounts.iter().filter(|mount| mount.covers(path)) {
             let mount = relative(mount);
@@ -170,8 +169,8 @@ fn below<'a>(path: &'a str, folder: &str) -> &'a str {
 }
 
 impl std::ops::Deref for Root {
-    type Target = OwnedFd;
-    fn deref(&self) -> &OwnedFd {
+    type Target = os::Handle;
+    fn deref(&self) -> &os::Handle {
         &self.handle
     }
 }

@@ -55,7 +55,8 @@ use super::fault::Effect;
 use super::lock::{Folders, LockError, Stop, Wait};
 use super::names::{ChangeKind, Owner, TemporaryName};
 use super::new_text::NewText;
-use super::write::{Change, Plan, UNFINISHED};
+use super::os::UNFINISHED;
+use super::write::{Change, Plan};
 use super::{
     Cancellation, CreatedFile, EditedFile, FileWindow, Inner, ReadAs, SearchIgnore, Space,
     SpaceOptions, WindowStart, fault, os,

@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use stile_domain::error::Refusal;
@@ -56,7 +55,7 @@ pub(super) struct Found {
     pub(super) path: SpacePath,
     pub(super) kind: EntryKind,
     /// The open parent folder; `None` where the caller may not read the parent.
-    folder: Option<Arc<OwnedFd>>,
+    folder: Option<Arc<os::Handle>>,
     start: Arc<SpacePath>,
 }
 
@@ -127,7 +126,7 @@ pub(super) struct Walker<'a> {
 /// A folder whose entries are being returned.
 struct Level {
     /// `None` while the walk is far below, so that a deep walk holds few folders open.
-    folder: Option<Arc<OwnedFd>>,
+    folder: Option<Arc<os::Handle>>,
     path: SpacePath,
     names: Names,
     /// How many names the folder has that no path can hold.
@@ -389,7 +388,7 @@ impl<'a> Walker<'a> {
         true
     }
 
-    fn open(&self, path: &SpacePath) -> io::Result<OwnedFd> {
+    fn open(&self, path: &SpacePath) -> io::Result<os::Handle> {
         fault::point(fault::Call::OpenFolder)?;
         match self.levels.last().zip(path.split()) {
             // A mount that the owner named is entered along the path.
@@ -404,7 +403,7 @@ impl<'a> Walker<'a> {
 
     fn names(
         &self,
-        folder: &OwnedFd,
+        folder: &os::Handle,
         path: &SpacePath,
         after: Option<(EntryKind, &str)>,
     ) -> io::Result<(Names, u64)> {
@@ -424,7 +423,7 @@ fn next_entry(
     inner: &Inner,
     order: WalkOrder,
     level: &mut Level,
-    folder: &OwnedFd,
+    folder: &os::Handle,
 ) -> Option<(EntryKind, Option<SpacePath>)> {
     let Level { path, names, .. } = level;
     match names {
@@ -454,7 +453,7 @@ fn next_entry(
 fn read_names(
     inner: &Inner,
     order: WalkOrder,
-    folder: &OwnedFd,
+    folder: &os::Handle,
     path: &SpacePath,
     after: Option<(EntryKind, &str)>,
 ) -> io::Result<(Names, u64)> {

@@ -17,7 +17,6 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -53,10 +52,6 @@ pub(super) type Plan = Box<dyn Fn(&str) -> Result<String, EditError> + Send>;
 /// Makes the new bytes of a file from the old ones.
 pub(super) type BytesPlan<'a> = dyn Fn(&[u8]) -> Result<Vec<u8>, Refusal> + 'a;
 
-/// The mode of an unfinished file. No other file is write-only for its owner, so the cleaner can
-/// delete it.
-pub(super) const UNFINISHED: u32 = 0o200;
-
 /// A file whose folder is locked for one change.
 pub(super) struct LockedFile<'a> {
     pub(super) path: &'a SpacePath,
@@ -68,7 +63,7 @@ pub(super) struct LockedFile<'a> {
 }
 
 impl LockedFile<'_> {
-    pub(super) fn handle(&self) -> &OwnedFd {
+    pub(super) fn handle(&self) -> &os::Handle {
         &self.folder.handle
     }
 
@@ -95,7 +90,7 @@ pub(super) enum Like<'a> {
 
 /// A temporary file beside the file that it is for. It is deleted unless it was put in place.
 struct Draft<'a> {
-    folder: &'a OwnedFd,
+    folder: &'a os::Handle,
     name: String,
     file: File,
     is_unused: bool,
@@ -311,10 +306,10 @@ impl Change<'_> {
         // A draft that replaces a file is marked as unfinished from the start: the cleaner must
         // take an empty file without the mark for a save that an editor has begun. A draft of a new
         // file gets its mode from the folder, and the cleaner recognises it by its name.
-        let mode = if like.is_some() { UNFINISHED } else { os::NEW_FILE };
+        let mode = if like.is_some() { os::UNFINISHED } else { os::NEW_FILE };
         let (file, mode) = os::make_file(target.handle(), &name, mode).map_err(&io)?;
         let mut draft = Draft { folder: target.handle(), name, file, is_unused: true };
-        os::set_mode(&draft.file, UNFINISHED).map_err(&io)?;
+        os::set_mode(&draft.file, os::UNFINISHED).map_err(&io)?;
         os::write(&mut draft.file, bytes).map_err(&io)?;
         match like {
             // Before the exchange, so that metadata that cannot be kept causes a refusal.
@@ -455,7 +450,7 @@ impl Change<'_> {
     pub(super) fn keep_from_below(
         &self,
         target: &LockedFile<'_>,
-        from: (&OwnedFd, &str),
+        from: (&os::Handle, &str),
         aside: String,
         (path, expected, size): (SpacePath, ContentHash, u64),
     ) -> io::Result<()> {
@@ -656,7 +651,7 @@ impl Change<'_> {
 
 /// Returns the refusal of a change whose time to wait is over. The owner's log has the process that
 /// locks the folder, if it is another program.
-fn busy(path: &SpacePath, open: impl Fn() -> io::Result<OwnedFd>) -> Refusal {
+fn busy(path: &SpacePath, open: impl Fn() -> io::Result<os::Handle>) -> Refusal {
     let folder = open().and_then(os::status).map(|status| status.identity());
     let holder = folder.ok().and_then(foreign_holder);
     if let Some(process) = holder {

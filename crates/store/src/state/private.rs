@@ -17,6 +17,7 @@ pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
 }
 
 fn private_folders() -> DirBuilder {
+    #[cfg_attr(windows, expect(unused_mut, reason = "there are no modes"))]
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -27,6 +28,8 @@ fn private_folders() -> DirBuilder {
 pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create_new(true);
+    // Windows locks no file that is open for appending alone.
+    options.read(cfg!(windows));
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
@@ -44,7 +47,7 @@ pub(crate) fn lock_database(path: &Path) -> Result<File, (&'static str, io::Erro
         _ => {}
     }
     let queue = File::open(path).map_err(|error| ("open", error))?;
-    queue.lock().map_err(|error| ("lock", error))?;
+    crate::platform::lock(&queue).map_err(|error| ("lock", error))?;
     Ok(queue)
 }
 

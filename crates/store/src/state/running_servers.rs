@@ -56,7 +56,7 @@ impl RunningNote {
         make_folder(&folder)?;
         let stem = folder.join(Uuid::new_v4().simple().to_string());
         let lock = create_private(&stem.with_extension(LOCK))?;
-        lock.lock()?;
+        crate::platform::lock(&lock)?;
         // Readers look for notes, so the lock is held before there is one.
         let published = create_private(&stem.with_extension(NOTE))
             .and_then(|mut file| file.write_all(&serde_json::to_vec(server)?));
@@ -98,7 +98,7 @@ pub fn running_servers(state: &StateDir) -> io::Result<Vec<RunningServer>> {
 /// Returns whether a process holds a lock. A lock that cannot be tried counts as not held.
 fn is_held(path: &Path) -> bool {
     // Readers share the lock among each other, so that none takes another for a server.
-    let tried = File::open(path).map(|file| file.try_lock_shared());
+    let tried = File::open(path).map(|file| crate::platform::try_lock_shared(&file));
     matches!(tried, Ok(Err(TryLockError::WouldBlock)))
 }
 

@@ -32,7 +32,7 @@ impl ServedFolder {
     /// The error of the file system, also one that has no locks.
     pub fn hold(state: &StateDir, root: &Path) -> io::Result<Self> {
         let lock = open(state, &identity_of(root)?)?;
-        lock.lock_shared()?;
+        crate::platform::lock_shared(&lock)?;
         Ok(Self { _lock: lock })
     }
 }
@@ -56,7 +56,7 @@ impl UnservedFolders {
         let mut locks = Vec::new();
         for identity in identities {
             let lock = open(state, &identity)?;
-            match lock.try_lock() {
+            match crate::platform::try_lock(&lock) {
                 Ok(()) => locks.push(lock),
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(error),

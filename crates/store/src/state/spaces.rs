@@ -7,6 +7,7 @@
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
 use std::time::UNIX_EPOCH;
 
 use uuid::Uuid;
@@ -228,6 +229,7 @@ fn new_audience() -> String {
 
 /// Returns what a folder is recognised by: its file number and its time of birth in nanoseconds, or
 /// its path if the file system keeps no time of birth. *Example*: `812-1763800000123456789`.
+#[cfg(unix)]
 pub(crate) fn folder_identity(metadata: &Metadata, path: &Path) -> String {
     let born = metadata.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
     match born {
@@ -241,9 +243,14 @@ fn file_number(metadata: &Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::ino(metadata)
 }
 
-#[cfg(not(unix))]
-fn file_number(_: &Metadata) -> u64 {
-    0
+/// Returns what a folder is recognised by: its number, which counts how often it was given away,
+/// and that of its volume. *Example*: `1125899906842624-2892161536`.
+#[cfg(windows)]
+pub(crate) fn folder_identity(_: &Metadata, path: &Path) -> String {
+    match crate::platform::identity(path) {
+        Ok((volume, number)) => format!("{number}-{volume}"),
+        Err(_) => format!("0-{}", path.display()),
+    }
 }
 
 #[cfg(test)]

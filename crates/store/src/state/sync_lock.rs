@@ -39,7 +39,7 @@ impl SyncLock {
             _ => {}
         }
         let file = File::open(&path)?;
-        match file.try_lock() {
+        match crate::platform::try_lock(&file) {
             Ok(()) => Ok(Some(Self { _file: file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),

@@ -86,10 +86,20 @@ pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
             }
         })
     }
-    #[cfg(not(unix))]
-    Ok(async {
-        let _ = tokio::signal::ctrl_c().await;
-    })
+    #[cfg(windows)]
+    {
+        use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};
+        let (mut interrupt, mut stop) = (ctrl_c()?, ctrl_break()?);
+        let (mut closed, mut shutdown) = (ctrl_close()?, ctrl_shutdown()?);
+        Ok(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = stop.recv() => {}
+                _ = closed.recv() => {}
+                _ = shutdown.recv() => {}
+            }
+        })
+    }
 }
 
 /// Runs a future to its end on a runtime of many threads.

@@ -64,12 +64,5 @@ impl Drop for HiddenInput {
     }
 }
 
-#[cfg(not(unix))]
-struct HiddenInput;
-
-#[cfg(not(unix))]
-impl HiddenInput {
-    fn begin() -> io::Result<Self> {
-        Err(io::Error::other("this terminal cannot hide input; write the line to standard input"))
-    }
-}
+#[cfg(windows)]
+use stile_windows::machine::HiddenInput;

@@ -1,6 +1,6 @@
 //! No events of the kernel: on this system all changes are found by comparison.
 
-use std::os::fd::OwnedFd;
+use crate::space::os;
 
 /// A folder that the kernel watches. There is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ impl KernelEvents {
     }
 
     /// Never called.
-    pub(in crate::space) fn watch(&self, _: &OwnedFd) -> Option<FolderWatch> {
+    pub(in crate::space) fn watch(&self, _: &os::Handle) -> Option<FolderWatch> {
         match *self {}
     }
 

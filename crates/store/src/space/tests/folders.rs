@@ -315,7 +315,7 @@ fn an_edit_that_began_before_a_move_is_in_the_folder_or_refused() {
     assert_eq!(rig.text("old/deep/b.md"), "edited");
 }
 
-fn open_root(rig: &Rig) -> std::os::fd::OwnedFd {
+fn open_root(rig: &Rig) -> os::Handle {
     os::open_root(rig.folder.path()).unwrap()
 }
 

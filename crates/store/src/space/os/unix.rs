@@ -1,31 +1,30 @@
-//! The system calls of the space. No other module of the space makes any.
+//! The system calls of Linux and macOS.
 //!
-//! All calls are relative to an open directory. The operating system resolves a path beneath the
-//! root's handle and follows no symbolic link, even while another process replaces directories by
-//! links. Only [`open_mount`] enters a mount. On Linux one `openat2` does this. On other systems
-//! and older kernels each component is opened by its own call with `O_NOFOLLOW`, which is slower
-//! and recognises fewer mounts. macOS calls the exchange `renamex_np`; rustix has it under the same
-//! name.
+//! On Linux one `openat2` opens a path beneath a folder. On other systems and older kernels each
+//! component is opened by its own call with `O_NOFOLLOW`, which is slower and recognises fewer
+//! mounts. macOS calls the exchange `renamex_np`; rustix has it under the same name.
 
 use std::ffi::CStr;
 use std::fs::File;
-use std::io::{self, Write as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{
-    Access, AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid, accessat,
-    fchmod, fchown, fgetxattr, flistxattr, flock, fremovexattr, fsetxattr, fstat, fsync, linkat,
-    mkdirat, openat, readlinkat, renameat, renameat_with, statat, unlinkat,
+    AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown,
+    fgetxattr, flistxattr, flock, fremovexattr, fsetxattr, fstat, fsync, linkat, mkdirat, openat,
+    readlinkat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use stile_domain::facts::{FileStamp, UnixNanos};
 use stile_domain::listing::EntryKind;
 
-use crate::history::FileMetadata;
+use super::answers::{Access, Problem, Status};
+use crate::space::identity::Identity;
 
-use super::fault::{self, Effect};
-use super::identity::Identity;
+/// What has an open file or folder.
+pub(in crate::space) use std::os::fd::AsFd as AsHandle;
+/// An open file or folder.
+pub(in crate::space) use std::os::fd::OwnedFd as Handle;
 
 /// The flags of every open: never wait for the other end of a FIFO, never become the owner of a
 /// terminal, never pass the handle to a child.
@@ -33,46 +32,32 @@ const ALWAYS: OFlags =
     OFlags::CLOEXEC.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::NOFOLLOW);
 
 /// Opens the root of a space by a path of the machine. Follows links.
-pub(super) fn open_root(path: &std::path::Path) -> io::Result<OwnedFd> {
+pub(in crate::space) fn open_root(path: &std::path::Path) -> io::Result<Handle> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(openat(rustix::fs::CWD, path, flags, Mode::empty())?)
 }
 
-/// Opens a folder beneath `root`. An empty path opens the root itself.
-pub(super) fn open_folder(root: &OwnedFd, relative: &str) -> io::Result<OwnedFd> {
-    open_beneath(root, relative, OFlags::RDONLY | OFlags::DIRECTORY)
-}
-
-/// Opens a file of any kind beneath `root` for reading.
-pub(super) fn open_file(root: &OwnedFd, relative: &str) -> io::Result<File> {
-    fault::point(fault::Call::Open)?;
-    open_beneath(root, relative, OFlags::RDONLY).map(File::from)
-}
-
-/// Opens a file of any kind in an open folder for reading.
-pub(super) fn open_in(folder: &OwnedFd, name: &str) -> io::Result<File> {
-    fault::point(fault::Call::Open)?;
-    open_beneath(folder, name, OFlags::RDONLY).map(File::from)
-}
-
-/// Opens a file of any kind in an open folder for reading and for writing at its end.
-pub(super) fn open_to_append(folder: &OwnedFd, name: &str) -> io::Result<File> {
-    fault::point(fault::Call::Open)?;
-    open_beneath(folder, name, OFlags::RDWR | OFlags::APPEND).map(File::from)
-}
-
 /// Opens a folder beneath `root` that may be a mount point, which no other function enters.
 /// `relative` must not be empty.
-pub(super) fn open_mount(root: &OwnedFd, relative: &str) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+pub(in crate::space) fn open_mount(root: &Handle, relative: &str) -> io::Result<Handle> {
+    let flags = flags_for(Access::Folder);
     Ok(match relative.rsplit_once('/') {
         None => step(root, relative, flags)?,
-        Some((folders, last)) => step(&open_folder(root, folders)?, last, flags)?,
+        Some((folders, last)) => step(&open_beneath(root, folders, Access::Folder)?, last, flags)?,
     })
 }
 
+fn flags_for(access: Access) -> OFlags {
+    match access {
+        Access::Read => OFlags::RDONLY,
+        Access::Folder => OFlags::RDONLY | OFlags::DIRECTORY,
+        Access::Append => OFlags::RDWR | OFlags::APPEND,
+    }
+}
+
+/// Opens a file or folder beneath `root`. An empty path opens the root itself.
 #[cfg(target_os = "linux")]
-fn open_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
+pub(super) fn open_beneath(root: &Handle, relative: &str, access: Access) -> io::Result<Handle> {
     use rustix::fs::{ResolveFlags, openat2};
     use std::sync::atomic::{AtomicBool, Ordering};
     /// Whether the kernel, or a sandbox, has no `openat2`.
@@ -80,7 +65,7 @@ fn open_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<Own
     let relative = or_itself(relative);
     // `NO_SYMLINKS` refuses a link already. `NOFOLLOW` with `DIRECTORY` would report it as
     // `ENOTDIR`.
-    let flags = flags | ALWAYS.difference(OFlags::NOFOLLOW);
+    let flags = flags_for(access) | ALWAYS.difference(OFlags::NOFOLLOW);
     let resolve = ResolveFlags::BENEATH
         | ResolveFlags::NO_SYMLINKS
         | ResolveFlags::NO_MAGICLINKS
@@ -105,9 +90,10 @@ fn open_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<Own
     walk_beneath(root, relative, flags)
 }
 
+/// Opens a file or folder beneath `root`. An empty path opens the root itself.
 #[cfg(not(target_os = "linux"))]
-fn open_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
-    walk_beneath(root, or_itself(relative), flags)
+pub(super) fn open_beneath(root: &Handle, relative: &str, access: Access) -> io::Result<Handle> {
+    walk_beneath(root, or_itself(relative), flags_for(access))
 }
 
 /// Returns `.` for the empty path of the root.
@@ -117,9 +103,13 @@ fn or_itself(relative: &str) -> &str {
 
 /// Opens each component by its own call, follows no link, and enters no mount. `relative` must not
 /// contain `..`.
-pub(super) fn walk_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
+pub(in crate::space) fn walk_beneath(
+    root: &Handle,
+    relative: &str,
+    flags: OFlags,
+) -> io::Result<Handle> {
     let device = status(root)?.stamp.device;
-    let mut folder: Option<OwnedFd> = None;
+    let mut folder: Option<Handle> = None;
     let mut names = relative.split('/').peekable();
     while let Some(name) = names.next() {
         let is_last = names.peek().is_none();
@@ -134,7 +124,7 @@ pub(super) fn walk_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io:
 }
 
 /// Opens one component, and follows no link.
-fn step(folder: &OwnedFd, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+fn step(folder: &Handle, name: &str, flags: OFlags) -> Result<Handle, Errno> {
     match openat(folder, name, flags | ALWAYS, Mode::empty()) {
         // With `O_DIRECTORY` the error of a link is ENOTDIR. Report ELOOP instead.
         Err(Errno::NOTDIR)
@@ -149,21 +139,21 @@ fn step(folder: &OwnedFd, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
 /// Returns whether a mount begins at an open file, as far as the system reports it. The number of
 /// the device decides for folders alone: on some layered file systems a file has another number
 /// than its folder.
-fn is_elsewhere(file: &OwnedFd, device: u64) -> io::Result<bool> {
+fn is_elsewhere(file: &Handle, device: u64) -> io::Result<bool> {
     let status = status(file)?;
     let differs = status.kind == EntryKind::Directory && status.stamp.device != device;
     Ok(differs || is_mount_point(file))
 }
 
 #[cfg(target_os = "linux")]
-fn is_mount_point(file: &OwnedFd) -> bool {
+fn is_mount_point(file: &Handle) -> bool {
     use rustix::fs::{StatxAttributes, StatxFlags, statx};
     statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::TYPE)
         .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_mount_point(_: &OwnedFd) -> bool {
+fn is_mount_point(_: &Handle) -> bool {
     false
 }
 
@@ -171,33 +161,12 @@ fn is_link(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
 }
 
-/// The attributes of a file.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Status {
-    pub(super) kind: EntryKind,
-    pub(super) stamp: FileStamp,
-    pub(super) links: u64,
-    pub(super) mode: u32,
-    pub(super) owner: (u32, u32),
-}
-
 /// Whether this process may add entries to a folder, and remove some. A folder of which that is
 /// unknown counts as one.
-pub(super) fn may_write_in(folder: &OwnedFd) -> bool {
-    let access = Access::WRITE_OK | Access::EXEC_OK;
-    let found = accessat(folder, c".", access, AtFlags::EACCESS);
+pub(in crate::space) fn may_write_in(folder: &Handle) -> bool {
+    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    let found = rustix::fs::accessat(folder, c".", access, AtFlags::EACCESS);
     !matches!(found, Err(Errno::ACCESS | Errno::ROFS | Errno::PERM))
-}
-
-impl Status {
-    pub(super) fn identity(&self) -> Identity {
-        Identity(self.stamp.device, self.stamp.inode)
-    }
-
-    /// Returns whether nobody has permission to write, which binds the super-user too.
-    pub(super) fn is_protected(&self) -> bool {
-        self.mode & 0o222 == 0
-    }
 }
 
 /// Returns the kind of a file with these bits of its mode.
@@ -235,23 +204,22 @@ fn from_stat(stat: &Stat) -> Status {
 }
 
 /// Returns the attributes of an open file.
-pub(super) fn status(file: impl AsFd) -> io::Result<Status> {
+pub(in crate::space) fn status(file: impl AsHandle) -> io::Result<Status> {
     Ok(from_stat(&fstat(file)?))
 }
 
-fn identity(file: impl AsFd) -> io::Result<Identity> {
-    Ok(status(file)?.identity())
-}
-
 /// Returns the attributes of a name in an open folder. Does not follow a link.
-pub(super) fn status_at(folder: &OwnedFd, name: &str) -> io::Result<Status> {
+pub(in crate::space) fn status_at(folder: &Handle, name: &str) -> io::Result<Status> {
     Ok(from_stat(&statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?))
 }
 
 /// Returns the attributes of a name in an open folder, and whether a mount begins there, as far as
 /// the system reports it. Does not follow a link. On Linux one call returns both.
 #[cfg(target_os = "linux")]
-pub(super) fn status_and_mount_at(folder: &OwnedFd, name: &str) -> io::Result<(Status, bool)> {
+pub(in crate::space) fn status_and_mount_at(
+    folder: &Handle,
+    name: &str,
+) -> io::Result<(Status, bool)> {
     use rustix::fs::{StatxAttributes, StatxFlags, makedev, statx};
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     let found = match statx(folder, name, flags, StatxFlags::BASIC_STATS) {
@@ -280,258 +248,98 @@ pub(super) fn status_and_mount_at(folder: &OwnedFd, name: &str) -> io::Result<(S
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn status_and_mount_at(folder: &OwnedFd, name: &str) -> io::Result<(Status, bool)> {
+pub(in crate::space) fn status_and_mount_at(
+    folder: &Handle,
+    name: &str,
+) -> io::Result<(Status, bool)> {
     Ok((status_at(folder, name)?, false))
 }
 
 /// Reads the clock that stamps files.
-pub(super) fn now() -> UnixNanos {
+pub(in crate::space) fn now() -> UnixNanos {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     (now.tv_sec as i64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as i64)
 }
 
-/// Reads from `offset` until `buffer` is full or the file ends. Returns the number of bytes.
-pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut filled = 0;
-    while let Some(rest) = buffer.get_mut(filled..)
-        && !rest.is_empty()
-    {
-        match file.read_at(rest, offset + filled as u64) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-/// The mode of new files, before the folder and the process restrict it.
-pub(super) const NEW_FILE: u32 = 0o666;
-
-/// Creates a file in a folder, open for writing. Returns the file, and its mode after the folder
-/// and the process restricted `mode`.
-pub(super) fn make_file(folder: &OwnedFd, name: &str, mode: u32) -> io::Result<(File, u32)> {
-    fault::point(fault::Call::Open)?;
+/// Creates a file in a folder, open for writing.
+pub(super) fn create(folder: &Handle, name: &str, mode: u32) -> io::Result<Handle> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | ALWAYS;
-    let file = openat(folder, name, flags, Mode::from_raw_mode(mode as rustix::fs::RawMode))?;
-    let Status { mode, .. } = status(&file)?;
-    fault::record(|| {
-        let (folder, file) = (identity(folder)?, identity(&file)?);
-        Ok(Effect::MadeFile { folder, name: name.to_owned(), file, mode })
-    });
-    Ok((File::from(file), mode))
+    Ok(openat(folder, name, flags, Mode::from_raw_mode(mode as rustix::fs::RawMode))?)
 }
 
-pub(super) fn set_mode(file: impl AsFd, mode: u32) -> io::Result<()> {
-    fchmod(&file, Mode::from_raw_mode(mode as rustix::fs::RawMode))?;
-    fault::record(|| Ok(Effect::SetMode { file: identity(&file)?, mode }));
-    Ok(())
+pub(super) fn set_mode(file: impl AsHandle, mode: u32) -> io::Result<()> {
+    Ok(fchmod(&file, Mode::from_raw_mode(mode as rustix::fs::RawMode))?)
 }
 
-/// Writes `bytes` to the end of a file that [`make_file`] created.
-pub(super) fn write(file: &mut File, bytes: &[u8]) -> io::Result<()> {
-    fault::point(fault::Call::Write)?;
-    file.write_all(bytes)?;
-    fault::record(|| Ok(Effect::Wrote { file: identity(file)?, bytes: bytes.to_vec() }));
-    Ok(())
-}
-
-/// Writes to the end of a file of [`open_to_append`] with one call. Returns how many bytes were
-/// written, which are fewer than `bytes` on a full disk.
-pub(super) fn append_once(file: &File, bytes: &[u8]) -> io::Result<usize> {
-    fault::point(fault::Call::Write)?;
-    let part = bytes.get(..fault::most_written().unwrap_or(bytes.len())).unwrap_or(bytes);
-    let written = loop {
-        match rustix::io::write(file, part) {
-            Err(Errno::INTR) => {}
-            written => break written?,
-        }
-    };
-    fault::record(|| {
-        let bytes = part.get(..written).unwrap_or_default().to_vec();
-        Ok(Effect::Wrote { file: identity(file)?, bytes })
-    });
-    Ok(written)
-}
-
-/// Returns the offset behind what was last written to a file.
-pub(super) fn position(mut file: &File) -> io::Result<u64> {
+/// Returns the offset behind what was last written to the end of a file.
+pub(in crate::space) fn append_position(mut file: &File) -> io::Result<u64> {
     io::Seek::stream_position(&mut file)
 }
 
-/// Writes over the beginning of a file of [`make_file`].
-pub(super) fn overwrite(file: &File, bytes: &[u8]) -> io::Result<()> {
-    fault::point(fault::Call::Write)?;
-    file.write_all_at(bytes, 0)?;
-    fault::record(|| Ok(Effect::Overwrote { file: identity(file)?, bytes: bytes.to_vec() }));
-    Ok(())
+/// Writes over the beginning of a file.
+pub(super) fn write_over(file: &File, bytes: &[u8]) -> io::Result<()> {
+    file.write_all_at(bytes, 0)
 }
 
-/// Cuts a file off.
-pub(super) fn truncate(file: &File, size: u64) -> io::Result<()> {
-    fault::point(fault::Call::Write)?;
-    file.set_len(size)?;
-    fault::record(|| Ok(Effect::Truncated { file: identity(file)?, size }));
-    Ok(())
+/// Cuts a file off that was opened for writing at its end.
+pub(super) fn cut(file: &File, size: u64) -> io::Result<()> {
+    file.set_len(size)
 }
 
-/// Makes the content of an open file durable, with its size.
-pub(super) fn sync_data(file: &File) -> io::Result<()> {
-    fault::point(fault::Call::Sync)?;
-    file.sync_data()?;
-    fault::record(|| Ok(Effect::Synced(identity(file)?)));
-    Ok(())
-}
-
-/// The mode of a folder that only its owner can open.
-pub(super) const OWNER_ALONE: u32 = stile_domain::history::folder_modes::OWNER_ALONE;
-
-/// Creates a folder in a folder, for its owner alone until it gets its `mode` if there is one.
-/// Returns `false` if the name is in use.
-pub(super) fn make_folder(folder: &OwnedFd, name: &str, mode: Option<u32>) -> io::Result<bool> {
-    let mode = mode.map_or(0o777, |_| OWNER_ALONE);
-    match mkdirat(folder, name, Mode::from_raw_mode(mode as rustix::fs::RawMode)) {
-        Ok(()) => {
-            fault::record(|| {
-                let made = status_at(folder, name)?.identity();
-                Ok(Effect::MadeFolder { folder: identity(folder)?, name: name.to_owned(), made })
-            });
-            Ok(true)
-        }
-        Err(Errno::EXIST) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+/// Creates a folder in a folder.
+pub(super) fn create_folder(folder: &Handle, name: &str, mode: u32) -> io::Result<()> {
+    Ok(mkdirat(folder, name, Mode::from_raw_mode(mode as rustix::fs::RawMode))?)
 }
 
 /// Removes an empty folder from a folder.
-pub(super) fn remove_folder(folder: &OwnedFd, name: &str) -> io::Result<()> {
-    unlinkat(folder, name, AtFlags::REMOVEDIR)?;
-    fault::record(|| Ok(Effect::Removed { folder: identity(folder)?, name: name.to_owned() }));
-    Ok(())
+pub(super) fn remove_folder(folder: &Handle, name: &str) -> io::Result<()> {
+    Ok(unlinkat(folder, name, AtFlags::REMOVEDIR)?)
 }
 
-pub(super) fn unlink(folder: &OwnedFd, name: &str) -> io::Result<()> {
-    fault::moment();
-    unlinkat(folder, name, AtFlags::empty())?;
-    fault::record(|| Ok(Effect::Removed { folder: identity(folder)?, name: name.to_owned() }));
-    Ok(())
+pub(super) fn unlink(folder: &Handle, name: &str) -> io::Result<()> {
+    Ok(unlinkat(folder, name, AtFlags::empty())?)
 }
 
 /// Makes the changes of an open file or folder durable.
-pub(super) fn sync(file: impl AsFd) -> io::Result<()> {
-    fault::point(fault::Call::Sync)?;
-    wait_for_disk(&file)?;
-    fault::record(|| Ok(Effect::Synced(identity(&file)?)));
-    Ok(())
-}
-
 #[cfg(not(target_os = "macos"))]
-fn wait_for_disk(file: impl AsFd) -> Result<(), Errno> {
-    fsync(file)
+pub(super) fn wait_for_disk(file: impl AsHandle) -> io::Result<()> {
+    Ok(fsync(file)?)
 }
 
 /// Waits until the disk has written what it keeps in its own cache, for which `fsync` does not
 /// wait on macOS. A file system that cannot say so, such as one over the network, gets an `fsync`.
 #[cfg(target_os = "macos")]
-fn wait_for_disk(file: impl AsFd) -> Result<(), Errno> {
+pub(super) fn wait_for_disk(file: impl AsHandle) -> io::Result<()> {
     match rustix::fs::fcntl_fullfsync(&file) {
-        Err(Errno::INVAL | Errno::NOTSUP | Errno::NOTTY) => fsync(file),
-        done => done,
+        Err(Errno::INVAL | Errno::NOTSUP | Errno::NOTTY) => Ok(fsync(file)?),
+        done => Ok(done?),
     }
 }
 
 /// Exchanges two names of a folder in one step.
-pub(super) fn exchange(folder: &OwnedFd, one: &str, other: &str) -> io::Result<()> {
-    fault::point(fault::Call::Rename)?;
-    fault::flags()?;
-    renameat_with(folder, one, folder, other, RenameFlags::EXCHANGE)?;
-    fault::record(|| {
-        let (one, other) = (one.to_owned(), other.to_owned());
-        Ok(Effect::Exchanged { folder: identity(folder)?, one, other })
-    });
-    Ok(())
+pub(super) fn exchange(folder: &Handle, one: &str, other: &str) -> io::Result<()> {
+    Ok(renameat_with(folder, one, folder, other, RenameFlags::EXCHANGE)?)
 }
 
 /// Returns whether an error means that the file system lacks the operation.
-pub(super) fn is_unsupported(error: &io::Error) -> bool {
+pub(in crate::space) fn is_unsupported(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
 }
 
-/// Gives a temporary file of ours another name in its folder. Fails if the new name is in use.
-pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<()> {
-    move_ours((folder, from), (folder, to))
+/// Moves a file or folder in one step. Fails if the new name is in use, and with an error that
+/// [`is_unsupported`] on a file system without such a rename.
+pub(super) fn rename_new(from: (&Handle, &str), to: (&Handle, &str)) -> io::Result<()> {
+    Ok(renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE)?)
 }
 
-/// Moves a temporary file or folder of ours, also to another folder. Fails if the new name is in
-/// use.
-///
-/// No other program writes the name `from`, so a file system without [`move_new`] may link and
-/// unlink: neither step replaces or removes a file of anybody else. After a crash between them the
-/// file has both names, and the cleaner removes the temporary one.
-pub(super) fn move_ours(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> io::Result<()> {
-    match move_new(from, to) {
-        Err(error) if is_unsupported(&error) => {
-            if status_at(from.0, from.1)?.kind == EntryKind::Directory {
-                return move_folder_new(from, to);
-            }
-            link_new(from, to)?;
-            unlink(from.0, from.1)
-        }
-        done => done,
-    }
-}
-
-/// Gives a file a temporary name of ours, `aside`, which no other file has.
-///
-/// On a file system without [`move_new`] this is a plain rename. One that links and unlinks would
-/// remove what another program saves between the two steps.
-pub(super) fn set_aside(folder: &OwnedFd, name: &str, aside: &str) -> io::Result<()> {
-    match move_new((folder, name), (folder, aside)) {
-        Err(error) if is_unsupported(&error) => {
-            renameat(folder, name, folder, aside)?;
-            record_rename((folder, name), (folder, aside));
-            Ok(())
-        }
-        done => done,
-    }
-}
-
-/// Moves a file from one folder to another in one step. Fails if the new name is in use, and with
-/// an error that [`is_unsupported`] on a file system without such a rename.
-pub(super) fn move_new(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> io::Result<()> {
-    fault::point(fault::Call::Rename)?;
-    fault::flags()?;
-    renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE)?;
-    record_rename(from, to);
-    Ok(())
-}
-
-/// Moves a folder to another name or another folder in one step. Fails if the new name is in use.
-///
-/// On a file system without [`move_new`] the new name is taken by an empty folder first, which the
-/// rename replaces: it replaces nothing else.
-pub(super) fn move_folder_new(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> io::Result<()> {
-    match move_new(from, to) {
-        Err(error) if is_unsupported(&error) => {
-            if !make_folder(to.0, to.1, None)? {
-                return Err(Errno::EXIST.into());
-            }
-            if let Err(error) = renameat(from.0, from.1, to.0, to.1) {
-                let _ = remove_folder(to.0, to.1);
-                return Err(error.into());
-            }
-            record_rename(from, to);
-            Ok(())
-        }
-        done => done,
-    }
+/// Moves a file or folder in one step. Replaces a file of the new name, or an empty folder.
+pub(super) fn rename(from: (&Handle, &str), to: (&Handle, &str)) -> io::Result<()> {
+    Ok(renameat(from.0, from.1, to.0, to.1)?)
 }
 
 /// Moves anything to a folder under the same name of any bytes. Fails if the name is in use there.
-pub(super) fn move_named(from: &OwnedFd, to: &OwnedFd, name: &CStr) -> io::Result<()> {
-    fault::point(fault::Call::Rename)?;
+pub(super) fn move_named(from: &Handle, to: &Handle, name: &[u8]) -> io::Result<()> {
     match renameat_with(from, name, to, name, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
         done => return Ok(done?),
@@ -546,9 +354,9 @@ pub(super) fn move_named(from: &OwnedFd, to: &OwnedFd, name: &CStr) -> io::Resul
 
 /// Calls `each` with the name and kind of every entry of a folder, without `.` and `..`, whatever
 /// bytes the name is. A link comes with its target.
-pub(super) fn named_entries(
-    folder: &OwnedFd,
-    mut each: impl FnMut(&CStr, EntryKind, Option<&[u8]>),
+pub(in crate::space) fn named_entries(
+    folder: &Handle,
+    mut each: impl FnMut(&[u8], EntryKind, Option<&[u8]>),
 ) -> io::Result<()> {
     for entry in rustix::fs::Dir::read_from(folder)? {
         let entry = entry?;
@@ -563,33 +371,19 @@ pub(super) fn named_entries(
             EntryKind::Symlink => readlinkat(folder, name, Vec::new()).ok(),
             _ => None,
         };
-        each(name, kind, target.as_deref().map(CStr::to_bytes));
+        each(name.to_bytes(), kind, target.as_deref().map(CStr::to_bytes));
     }
     Ok(())
 }
 
-fn record_rename(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) {
-    fault::record(|| {
-        let (folder, to_folder) = (identity(from.0)?, identity(to.0)?);
-        let (from, to) = (from.1.to_owned(), to.1.to_owned());
-        Ok(Effect::Renamed { folder, from, to_folder, to })
-    });
-}
-
 /// Gives a file a second name. Fails if that name is in use.
-pub(super) fn link_new(from: (&OwnedFd, &str), to: (&OwnedFd, &str)) -> io::Result<()> {
-    fault::point(fault::Call::Link)?;
-    linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?;
-    fault::record(|| {
-        let (folder, name) = (identity(to.0)?, to.1.to_owned());
-        Ok(Effect::Linked { folder, name, file: status_at(to.0, to.1)?.identity() })
-    });
-    Ok(())
+pub(super) fn link(from: (&Handle, &str), to: (&Handle, &str)) -> io::Result<()> {
+    Ok(linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?)
 }
 
 /// Takes an exclusive advisory lock on an open folder or file, without waiting. Returns `false` if
 /// another process holds it. The lock ends with [`unlock`], the last descriptor, or the process.
-pub(super) fn try_lock(file: impl AsFd) -> io::Result<bool> {
+pub(in crate::space) fn try_lock(file: impl AsHandle) -> io::Result<bool> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
         Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
@@ -597,13 +391,13 @@ pub(super) fn try_lock(file: impl AsFd) -> io::Result<bool> {
     }
 }
 
-pub(super) fn unlock(file: impl AsFd) {
+pub(in crate::space) fn unlock(file: impl AsHandle) {
     let _ = flock(file, FlockOperation::Unlock);
 }
 
 /// Copies owner, mode and extended attributes, which include access lists, from `from` to `to`. The
 /// set-user-id and set-group-id bits are not copied: they are for the old content.
-pub(super) fn copy_metadata(from: &File, status: &Status, to: &File) -> io::Result<()> {
+pub(in crate::space) fn copy_metadata(from: &File, status: &Status, to: &File) -> io::Result<()> {
     let (owner, group) = status.owner;
     if self::status(to)?.owner != status.owner {
         fchown(to, Some(Uid::from_raw(owner)), Some(Gid::from_raw(group)))?;
@@ -622,21 +416,13 @@ pub(super) fn copy_metadata(from: &File, status: &Status, to: &File) -> io::Resu
     set_mode(to, status.mode & !0o6000)
 }
 
-/// Returns what a file has beside its content. Attributes that cannot be read are left out.
-pub(super) fn metadata(file: &File, status: &Status) -> FileMetadata {
-    let attributes = attributes(file).unwrap_or_default().into_iter().collect();
-    FileMetadata { mode: status.mode & !0o6000, attributes }
+/// Gives a file an extended attribute, as far as the system lets it.
+pub(super) fn set_attribute(file: &File, name: &str, value: &[u8]) {
+    let _ = fsetxattr(file, name, value, rustix::fs::XattrFlags::empty());
 }
 
-/// Gives a new file the mode and the attributes of a removed one, as far as the system lets it.
-pub(super) fn give_metadata(file: &File, metadata: &FileMetadata) -> io::Result<()> {
-    for (name, value) in &metadata.attributes {
-        let _ = fsetxattr(file, name.as_str(), value, rustix::fs::XattrFlags::empty());
-    }
-    set_mode(file, metadata.mode & 0o777)
-}
-
-fn attributes(file: impl AsFd) -> io::Result<Vec<(String, Vec<u8>)>> {
+/// Returns the extended attributes of a file.
+pub(super) fn attributes(file: impl AsHandle) -> io::Result<Vec<(String, Vec<u8>)>> {
     let file = file.as_fd();
     attribute_names(file)?
         .into_iter()
@@ -645,7 +431,7 @@ fn attributes(file: impl AsFd) -> io::Result<Vec<(String, Vec<u8>)>> {
 }
 
 /// Returns the names of a file's extended attributes. A file system without them has none.
-fn attribute_names(file: impl AsFd) -> io::Result<Vec<String>> {
+fn attribute_names(file: impl AsHandle) -> io::Result<Vec<String>> {
     let mut names = vec![0u8; 64 * 1024];
     let length = match flistxattr(file, names.as_mut_slice()) {
         Ok(length) => length,
@@ -659,7 +445,7 @@ fn attribute_names(file: impl AsFd) -> io::Result<Vec<String>> {
         .collect()
 }
 
-fn attribute(file: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
+fn attribute(file: impl AsHandle, name: &str) -> io::Result<Vec<u8>> {
     let mut value = vec![0u8; 64 * 1024];
     let length = fgetxattr(file, name, value.as_mut_slice())?;
     value.truncate(length);
@@ -673,8 +459,8 @@ fn attribute(file: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
 /// two calls a system may lose its place, and skip names that were there all the time, when other
 /// processes exchange and remove entries meanwhile. (Linux does so in memory file systems.)
 #[cfg(target_os = "linux")]
-pub(super) fn entries(
-    folder: &OwnedFd,
+pub(in crate::space) fn entries(
+    folder: &Handle,
     mut each: impl FnMut(Option<&str>, EntryKind),
 ) -> io::Result<bool> {
     /// Room for the names of most folders, in bytes.
@@ -701,8 +487,8 @@ pub(super) fn entries(
 ///
 /// Returns whether the names are known to be those of one moment, which they are not here.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn entries(
-    folder: &OwnedFd,
+pub(in crate::space) fn entries(
+    folder: &Handle,
     mut each: impl FnMut(Option<&str>, EntryKind),
 ) -> io::Result<bool> {
     for entry in rustix::fs::Dir::read_from(folder)? {
@@ -714,8 +500,8 @@ pub(super) fn entries(
 
 /// Returns names of a folder that are not UTF-8 or that `is_odd`, `most` at most. A byte that is
 /// not part of a character is written as `\\xff`.
-pub(super) fn odd_names(
-    folder: &OwnedFd,
+pub(in crate::space) fn odd_names(
+    folder: &Handle,
     most: usize,
     is_odd: impl Fn(&str) -> bool,
 ) -> io::Result<Vec<String>> {
@@ -747,7 +533,7 @@ fn escaped_bytes(bytes: &[u8]) -> String {
 }
 
 fn give(
-    folder: &OwnedFd,
+    folder: &Handle,
     name: &CStr,
     file_type: FileType,
     each: &mut impl FnMut(Option<&str>, EntryKind),
@@ -767,18 +553,35 @@ fn give(
 }
 
 /// Reads the list of all locks of the machine.
-pub(super) fn locks() -> io::Result<String> {
+pub(in crate::space) fn locks() -> io::Result<String> {
     std::fs::read_to_string("/proc/locks")
 }
 
 /// Returns how the list of [`locks`] names a file.
-pub(super) fn name_in_locks(Identity(device, inode): Identity) -> String {
+pub(in crate::space) fn name_in_locks(Identity(device, inode): Identity) -> String {
     let device = device as rustix::fs::Dev;
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     format!("{major:02x}:{minor:02x}:{inode}")
 }
 
 /// Reads the name of the program that a process runs.
-pub(super) fn program_name(process: u32) -> io::Result<String> {
+pub(in crate::space) fn program_name(process: u32) -> io::Result<String> {
     std::fs::read_to_string(format!("/proc/{process}/comm"))
+}
+
+/// Returns what an error of the system says.
+pub(in crate::space) fn problem(error: &io::Error) -> Problem {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOENT | Errno::STALE | Errno::NAMETOOLONG) => Problem::Absent,
+        Some(Errno::NOTDIR) => Problem::NotAFolder,
+        Some(Errno::XDEV) => Problem::Mount,
+        Some(Errno::LOOP) => Problem::Link,
+        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Problem::Denied,
+        Some(Errno::NXIO | Errno::NODEV | Errno::ISDIR) => Problem::NotAFile,
+        Some(Errno::NOSPC | Errno::DQUOT) => Problem::NoSpace,
+        Some(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::TXTBSY | Errno::BUSY) => {
+            Problem::Busy
+        }
+        _ => Problem::Other,
+    }
 }
