@@ -59,6 +59,11 @@ function takeOver(page) {
     part.innerHTML = fresh.innerHTML;
     showTimes(part);
   }
+  // A row that was there has the choice that was typed for it in another field.
+  for (const fresh of page.querySelectorAll("select[data-chosen]")) {
+    const shown = document.getElementById(fresh.id);
+    if (shown) shown.value = fresh.value;
+  }
   if (focused) document.getElementById(focused)?.focus();
 }
 for (const form of document.querySelectorAll("form[data-follow]")) {
