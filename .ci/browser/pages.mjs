@@ -366,7 +366,7 @@ async function recordsOnConsent(page) {
   await seen.getByText("It would see nothing of this.").waitFor();
   await page.getByLabel(/^amount/).check();
   await seen.getByText(/may see .*amount.* of payments/).waitFor();
-  await page.getByLabel(/^Only since/).fill("2026-02-01T00:00");
+  await page.getByLabel(/^Only since/).fill("2026-02-20");
   await page.getByLabel(/^Only since/).blur();
   await seen.getByText(/since .*2026/).waitFor();
   await page.getByLabel(/^booked/).focus();

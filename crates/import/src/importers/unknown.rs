@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use stile_domain::unseen::shown_start;
-use stile_store::archive::Archive;
+use stile_store::archive::{Archive, ArchiveEntryError};
 use stile_store::files;
 use stile_store::foreign_database::{ForeignDatabase, MAGIC as MAGIC_OF_DATABASE, unread_log};
 
@@ -305,10 +305,13 @@ fn archive(path: &Path) -> String {
                     more => format!(" and {more} more files"),
                 };
                 let (error, verb) = (first.error, if others.is_empty() { "is" } else { "are" });
+                let next = match error {
+                    ArchiveEntryError::Name => "Make it again with plain names",
+                    _ => "Unpack it, and import its files one by one",
+                };
                 format!(
-                    "it is a zip file of which nothing is taken: `{name}`{others} {verb} left \
-                         out, because {error}. Make it again with plain names, or unpack it and \
-                         import its files one by one"
+                    "it is a zip file of which nothing is taken: `{name}`{others} {verb} left out, \
+                     because {error}. {next}"
                 )
             }
         };

@@ -361,7 +361,7 @@ Examples:
 fn sign_in(settings: Settings<'_>) -> Command {
     Command::new("sign-in")
         .visible_alias("page")
-        .about("Prints a link to your pages, for one use, and opens them.")
+        .about("Opens your pages: prints a link for one use.")
         .args(setting_arguments(settings, CommandGroup::Token))
         .arg(one(
             "address",

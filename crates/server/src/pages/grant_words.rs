@@ -7,7 +7,7 @@ use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
 use stile_domain::unseen::shown_ends;
 
-use super::times::{exact, first_day_from, shown_day};
+use super::times::{day_in_words, exact, first_day_from};
 
 /// The most characters of a name in a sentence, and the most connections.
 const MAX_NAME: usize = 60;
@@ -44,8 +44,8 @@ impl SeenTimes {
         let is_midnight = Instant::parse(&day) == Some(at);
         html! {
             @match self.of {
-                TimesOf::Days => { (shown_day(&day)) }
-                TimesOf::Unknown if is_midnight => { (shown_day(&day)) " (UTC)" }
+                TimesOf::Days => { (day_in_words(&day)) }
+                TimesOf::Unknown if is_midnight => { (day_in_words(&day)) " (UTC)" }
                 _ => { (exact(at)) }
             }
         }
@@ -130,7 +130,7 @@ mod tests {
              datetime=\"2026-01-31T09:05:00Z\">2026-01-31 09:05 UTC</time>"
         );
         let midnight = Instant::parse("2026-01-31");
-        let day = "since <time class=\"day\" datetime=\"2026-01-31\">2026-01-31</time>";
+        let day = "since <time class=\"date\" datetime=\"2026-01-31\">2026-01-31</time>";
         let said = of(midnight, TimesOf::Days).into_string();
         assert!(said.ends_with(day), "a day has no zone: {said}");
         let said = of(midnight, TimesOf::Unknown).into_string();

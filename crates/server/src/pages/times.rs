@@ -72,8 +72,13 @@ pub fn exact(at: Instant) -> Markup {
 }
 
 /// Shows a day as in `2026-01-31`, which the script shows as its reader writes days.
-pub fn shown_day(day: &str) -> Markup {
+pub(super) fn shown_day(day: &str) -> Markup {
     html! { time class="day" datetime=(day) { (day) } }
+}
+
+/// Shows a day as in `2026-01-31` within a sentence. It has no zone.
+pub fn day_in_words(day: &str) -> Markup {
+    html! { time class="date" datetime=(day) { (day) } }
 }
 
 /// Whether a form is sent without a time.

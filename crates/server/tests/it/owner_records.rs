@@ -427,7 +427,7 @@ fn owner_records_with_days_are_limited_by_days_whatever_the_zone_of_the_reader()
     let times = [("since-0", "2026-01-01"), ("until-0", "2026-02-01")];
     let shown = [&times[..], &[("do", "show")]].concat();
     let words = text_of(&place.send(&mut owner, &page, "/consent", &shown));
-    let day = |day: &str| format!("<time class=\"day\" datetime=\"{day}\">{day}</time>");
+    let day = |day: &str| format!("<time class=\"date\" datetime=\"{day}\">{day}</time>");
     let said = format!(", since {}, before {}.", day("2026-01-01"), day("2026-02-01"));
     assert!(words.contains(&said), "{words}");
     let approve = [&times[..], &[("decision", "approve")]].concat();
