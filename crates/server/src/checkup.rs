@@ -10,7 +10,7 @@ use stile_store::journal;
 use stile_store::postgresql::Database;
 use stile_store::probe;
 use stile_store::state::{StateDir, StateError, TokenRecord};
-use stile_store::state_backup;
+use stile_store::state_backup::{self, RestoredState};
 
 /// The room without which a change of a larger file may fail, in bytes.
 const LITTLE_ROOM: u64 = 64 << 20;
@@ -240,6 +240,27 @@ pub fn backup(state: &StateDir, now: i64) -> Finding {
         true => Finding::warning(STEP, detail, MEND),
         false => Finding::good(STEP, detail),
     }
+}
+
+/// How long after a restore the owner is told what it means, in seconds: seven days.
+const RESTORED_LATELY: i64 = 7 * 86_400;
+
+/// Says that the state was brought back from an archive a few days ago; `None` if it was not. What
+/// the owner ended after the archive was made is valid again.
+pub fn restored(state: &StateDir, now: i64) -> Option<Finding> {
+    let RestoredState { made, restored } = state_backup::last_restored(state)?;
+    let ago = |at: Instant| now.saturating_sub(at.0.div_euclid(1_000_000)).max(0);
+    let made = match ago(made) / 86_400 {
+        0 => "in the last 24 hours".to_owned(),
+        1 => "a day ago".to_owned(),
+        days => format!("{days} days ago"),
+    };
+    let detail = format!(
+        "the state was brought back from a backup that was made {made}, so what you ended after \
+         that is valid again"
+    );
+    let mend = "look at all clients and tokens, and end again what you ended";
+    (ago(restored) <= RESTORED_LATELY).then(|| Finding::warning("restore", detail, mend))
 }
 
 /// Compares the clock with what was written under it before.

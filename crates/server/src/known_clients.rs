@@ -149,15 +149,21 @@ impl KnownClients {
     }
 
     /// Returns the name of the client with an identifier, an approval or a token, with what tells
-    /// it from others of the same name.
+    /// it from others of the same name. A name that a client gave itself and that has such words
+    /// is quoted.
     pub fn told(&self, id: &str) -> Option<String> {
         let number = self.of_caller.get(id).copied();
         let of_id = || self.clients.iter().position(|client| client.id == id);
         let client = self.clients.get(number.or_else(of_id)?)?;
-        let same_name = self.clients.iter().filter(|other| other.name == client.name);
-        Some(match same_name.count() {
-            0 | 1 => client.name.clone(),
-            _ => format!("{} (since {})", client.name, minute(client.since)),
+        let same_name = || self.clients.iter().filter(|other| other.name == client.name);
+        let since = minute(client.since);
+        let same_minute = || same_name().filter(|other| minute(other.since) == since);
+        let imitates = !client.is_named_by_owner && client.name.contains(" (since ");
+        let name = if imitates { format!("“{}”", client.name) } else { client.name.clone() };
+        Some(match (same_name().count(), same_minute().count()) {
+            (0 | 1, _) => name,
+            (_, 0 | 1) => format!("{name} (since {since})"),
+            _ => format!("{name} (since {since}, {})", shortened(&client.id)),
         })
     }
 
@@ -333,6 +339,36 @@ mod tests {
         assert!(said.contains("approval-one") && said.contains("B7"), "{said}");
         assert_eq!(known.meant_by("approval-one", &all, &all), Ok(of("approval-one")));
         assert_eq!(known.meant_by("B7", &all, &all), Ok(of("two")));
+    }
+
+    #[test]
+    fn clients_of_one_name_are_told_apart_by_the_minute_or_the_identifier() {
+        let client = |id: &str, name: &str, since| KnownClient {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            is_named_by_owner: false,
+            since,
+            callers: Vec::new(),
+        };
+        let decoy = "cursor (since 1970-01-01 00:00 UTC)";
+        let long = "A5XzZFc58PrVZIYJRon8mN2vWq0123456789abcdefgh";
+        let clients = vec![
+            client(long, "cursor", 5),
+            client("B7", "cursor", 59),
+            client("C8", "cursor", 61),
+            client("D9", decoy, 0),
+            client("E0", "alone", 0),
+        ];
+        let (of_caller, of_approvals) = (HashMap::new(), HashMap::new());
+        let known = KnownClients { clients, of_caller, of_approvals };
+        let told = |id: &str| known.told(id).unwrap();
+        let first = "cursor (since 1970-01-01 00:00 UTC, A5XzZFc58PrVZIYJRon8…)";
+        assert_eq!(
+            (told(long), told("B7")),
+            (first.into(), first.replace("A5XzZFc58PrVZIYJRon8…", "B7"))
+        );
+        assert_eq!(told("C8"), "cursor (since 1970-01-01 00:01 UTC)");
+        assert_eq!((told("D9"), told("E0")), (format!("“{decoy}”"), "alone".to_owned()));
     }
 
     #[test]

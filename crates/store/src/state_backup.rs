@@ -41,6 +41,9 @@ const KEPT: &str = "backups";
 const KEPT_ARCHIVES: usize = 2;
 /// The file that says when the last archive was made, RFC 3339 in UTC.
 const LAST: &str = "last-backup";
+/// The file that says of which moment the state is that was brought back, and when that was: two
+/// lines, RFC 3339 in UTC.
+const RESTORED: &str = "restored";
 
 /// What is in an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -223,9 +226,38 @@ pub fn last(state: &StateDir) -> Option<Instant> {
 }
 
 fn note_last(state: &StateDir, made_at: &str) -> io::Result<()> {
-    let part = state.path().join(format!("{LAST}.{}.tmp", Uuid::new_v4().simple()));
-    create_private(&part)?.write_all(made_at.as_bytes())?;
-    std::fs::rename(&part, state.path().join(LAST))
+    note(state, LAST, made_at)
+}
+
+fn note(state: &StateDir, name: &str, text: &str) -> io::Result<()> {
+    let part = state.path().join(format!("{name}.{}.tmp", Uuid::new_v4().simple()));
+    create_private(&part)?.write_all(text.as_bytes())?;
+    std::fs::rename(&part, state.path().join(name))
+}
+
+/// When a state folder was brought back from an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoredState {
+    /// When the archive was made.
+    pub made: Instant,
+    /// When it was brought back.
+    pub restored: Instant,
+}
+
+/// Returns when a state folder was brought back; `None` if it never was, or if nobody knows.
+pub fn last_restored(state: &StateDir) -> Option<RestoredState> {
+    let text = std::fs::read_to_string(state.path().join(RESTORED)).ok()?;
+    let (made, restored) = text.trim().split_once('\n')?;
+    Some(RestoredState { made: Instant::parse(made)?, restored: Instant::parse(restored)? })
+}
+
+/// Notes in a state folder that it was brought back from an archive at this moment, so that its
+/// pages can say so.
+///
+/// # Errors
+/// The error of the system.
+pub fn note_restored(state: &StateDir, manifest: &BackupManifest, now: Instant) -> io::Result<()> {
+    note(state, RESTORED, &format!("{}\n{}\n", manifest.made_at, now.to_rfc3339()))
 }
 
 fn write_archive(
@@ -358,7 +390,11 @@ fn is_database(name: &str) -> bool {
 fn is_passing(name: &str) -> bool {
     let ends = [".tmp", ".part", "-wal", "-shm", "-journal", ".lock"];
     let is_old_copy = name.contains(".db.schema-");
-    name == "reserve" || name == LAST || is_old_copy || ends.iter().any(|end| name.ends_with(end))
+    name == "reserve"
+        || name == LAST
+        || name == RESTORED
+        || is_old_copy
+        || ends.iter().any(|end| name.ends_with(end))
 }
 
 /// Collects the names of the files below a folder, with `/` between their parts. Follows no link.

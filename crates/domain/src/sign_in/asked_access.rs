@@ -188,7 +188,7 @@ pub struct LeftRights<'a> {
     /// The rights of the old token that stay as they are.
     pub kept: Vec<Scope>,
     /// What the new token never touches, beside what the old one never touches.
-    pub never: Option<Scope>,
+    pub never: Vec<Scope>,
 }
 
 /// Returns the scopes of a token in the place of one with the scopes `old`; `None` if they would
@@ -262,7 +262,7 @@ pub fn rights(scopes: &Scopes, records: &RecordsClaim) -> Vec<String> {
 /// [`rights`] has all of it, this the beginning of long lists.
 pub fn summary(scopes: &Scopes, records: &RecordsClaim) -> String {
     const NAMED: usize = 2;
-    let scopes = scopes.without_denied();
+    let scopes = without_repeated(&scopes.without_denied());
     let places = |verb: Verb| {
         let of_verb = || scopes.iter().filter(move |scope| scope.verb() == verb);
         let mut places: Vec<String> = of_verb().take(NAMED).map(place).collect();
@@ -286,6 +286,23 @@ pub fn summary(scopes: &Scopes, records: &RecordsClaim) -> String {
         true => "may see nothing".to_owned(),
         false => format!("may {}{}", listed(&may), never.unwrap_or_default()),
     }
+}
+
+/// Returns scopes without those that say a part of what another one says.
+fn without_repeated(scopes: &Scopes) -> Vec<Scope> {
+    let says = |all: &Scope, part: &Scope| {
+        let all: Scopes = std::iter::once(all.clone()).collect();
+        part.verb().is_right() && all.cover_subtree(part.verb(), part.path())
+    };
+    let mut left: Vec<Scope> = Vec::new();
+    for scope in scopes.iter() {
+        if left.iter().any(|known| says(known, scope)) {
+            continue;
+        }
+        left.retain(|known| !says(scope, known));
+        left.push(scope.clone());
+    }
+    left
 }
 
 /// Returns the place of a scope in one or two words.
@@ -355,7 +372,11 @@ mod tests {
             of("read:/a read:/b/* read:/c read:/d", RecordsClaim::None),
             "may read /a, what is directly in /b and 2 more"
         );
-        // A right below what is denied gives nothing, so it is not said.
+        // A right within another one gives nothing more, so it is not said.
+        assert_eq!(of("read:/ read:/work", RecordsClaim::None), "may read all files");
+        let all = "may change all files";
+        assert_eq!(of("read:/work/ write:/ read:/a/*", RecordsClaim::None), all);
+        // A right below what is denied gives nothing either.
         assert_eq!(
             of("read:/ write:/* write:/a/ write:/c/ deny:/a", RecordsClaim::None),
             "may change what is directly in the top folder and /c and read all files, but never \
@@ -430,7 +451,7 @@ mod tests {
         let of = |old: &str, verb, folder: &str, kept: &str, never: &str| {
             let folder = SpacePath::parse(folder).unwrap();
             let all = |claim: &str| Scopes::from_claim(claim).iter().cloned().collect::<Vec<_>>();
-            let (kept, never) = (all(kept), all(never).pop());
+            let (kept, never) = (all(kept), all(never));
             let left = LeftRights { verb, folder: &folder, kept, never };
             in_place_of(&Scopes::from_claim(old), &left).map(|scopes| scopes.to_string())
         };
@@ -478,7 +499,7 @@ mod tests {
             let kept = rights.iter().skip(1).cloned().collect();
             let old: Scopes = rights.into_iter().chain([Scope::denied(&parse(&denied))]).collect();
             let verb = verbs[usize::try_from(verb).unwrap()];
-            let never = never.map(|path| Scope::denied(&parse(&path)));
+            let never = never.iter().map(|path| Scope::denied(&parse(path))).collect();
             let left = LeftRights { verb, folder: &parse(&folder), kept, never };
             if let Some(new) = in_place_of(&old, &left) {
                 for used in verbs {

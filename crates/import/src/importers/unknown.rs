@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use stile_domain::unseen::shown_start;
-use stile_store::archive::Archive;
+use stile_store::archive::{Archive, ArchiveEntryError};
 use stile_store::files;
 use stile_store::foreign_database::{ForeignDatabase, MAGIC as MAGIC_OF_DATABASE, unread_log};
 
@@ -295,7 +295,26 @@ fn archive(path: &Path) -> String {
         ("META-INF/container.xml", "a book (EPUB)", PICTURE),
     ];
     if archive.entries().is_empty() {
-        return "it is a zip file with nothing in it. Download or make it again".to_owned();
+        return match archive.refused() {
+            [] => "it is a zip file with nothing in it. Download or make it again".to_owned(),
+            [first, others @ ..] => {
+                let name = shown_start(&first.name, NAME_CHARS);
+                let others = match others.len() {
+                    0 => String::new(),
+                    1 => " and one more file".to_owned(),
+                    more => format!(" and {more} more files"),
+                };
+                let (error, verb) = (first.error, if others.is_empty() { "is" } else { "are" });
+                let next = match error {
+                    ArchiveEntryError::Name => "Make it again with plain names",
+                    _ => "Unpack it, and import its files one by one",
+                };
+                format!(
+                    "it is a zip file of which nothing is taken: `{name}`{others} {verb} left out, \
+                     because {error}. {next}"
+                )
+            }
+        };
     }
     if let Some((_, looks_like, next)) = known.iter().find(|(start, ..)| has(start)) {
         return format!("it looks like {looks_like}. {next}");
@@ -336,7 +355,13 @@ mod tests {
     #[test]
     fn a_file_that_is_not_recognised_is_described_with_the_next_step() {
         let rig = rig();
-        let zip = Zip::default().with(&Member::stored("a/b.bin", b"x")).finish();
+        let of = |members: &[&str]| {
+            let zip = members
+                .iter()
+                .fold(Zip::default(), |zip, name| zip.with(&Member::stored(name, b"x")));
+            zip.finish()
+        };
+        let zip = of(&["a/b.bin"]);
         let mut lines = String::new();
         for (name, content) in [
             (
@@ -357,6 +382,8 @@ mod tests {
             ("film.mp4", b"\0\0\0\x18ftypmp42"),
             ("bookmarks.jsonlz4", b"mozLz40\0x"),
             ("none.zip", &Zip::default().finish()),
+            ("unsafe.zip", &of(&["../a.json"])),
+            ("unsafe-names.zip", &of(&["../a.json", "/b.json"])),
             ("x.pdf", b"%PDF-1.7"),
             ("x.bin", b"\0\x01"),
             ("x.txt", b"words"),

@@ -361,7 +361,7 @@ Examples:
 fn sign_in(settings: Settings<'_>) -> Command {
     Command::new("sign-in")
         .visible_alias("page")
-        .about("Prints a link to your pages, for one use.")
+        .about("Opens your pages: prints a link for one use.")
         .args(setting_arguments(settings, CommandGroup::Token))
         .arg(one(
             "address",
@@ -377,7 +377,8 @@ fn sign_in(settings: Settings<'_>) -> Command {
         .after_help(
             "\
 Open the link in the browser in which an application asks for access, or paste the code, which is \
-printed apart, into the page. The link goes to standard output, all else to standard error. It \
+printed apart, into the page. At a terminal on a screen your browser opens the page, without the \
+code, since others on the machine can see how a program was started. The link goes to standard output, all else to standard error. It \
 works once and for ten minutes. Whoever has it can decide in your name, so give it to nobody.
 
 Examples:

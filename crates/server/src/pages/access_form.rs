@@ -15,8 +15,10 @@ use stile_domain::unseen::shown_ends;
 
 use crate::sign_in::parameters::FormParameters;
 
-/// The bytes of the folders to which one line can be narrowed, and of the tree.
+/// The most bytes of the folders to which one line can be narrowed, of those of all lines, and of
+/// the tree.
 const FOLDER_BYTES: usize = 3_000;
+const ALL_FOLDER_BYTES: usize = 9_000;
 const TREE_BYTES: usize = 18_000;
 
 /// How the name of the choice about a folder of the tree begins. The path of the folder follows.
@@ -28,16 +30,28 @@ pub const NAMED_CHOICE: &str = "named-choice";
 
 /// What a page shows of the choices about files.
 pub struct AccessForm<'a> {
-    /// The lines, each with the folders to which it can be narrowed, the most important first.
-    pub lines: Vec<(AccessLine, Vec<SpacePath>)>,
+    /// The lines.
+    pub lines: Vec<LineForm>,
     /// What the owner chose so far; `None` at first.
     pub chosen: Option<&'a FormParameters>,
     /// What the client gives up by itself.
     pub denials: Vec<Scope>,
     /// The folders, the most important first.
     pub tree: Vec<TreeFolder>,
+    /// How many other folders there are.
+    pub unlisted: usize,
     /// The folder that the owner named.
     pub named: NamedFolder,
+}
+
+/// A right that the owner allows, narrows or removes.
+pub struct LineForm {
+    /// The right.
+    pub line: AccessLine,
+    /// The folders to which it can be narrowed, the most important first.
+    pub folders: Vec<SpacePath>,
+    /// Whether it is about a folder that is not there.
+    pub is_absent: bool,
 }
 
 /// A folder that the owner named in the form.
@@ -49,6 +63,8 @@ pub struct NamedFolder {
     pub path: Option<SpacePath>,
     /// What the owner chose for it.
     pub choice: Option<FolderChoice>,
+    /// Whether the row of the folder says something else.
+    pub differs_from_its_row: bool,
 }
 
 /// A folder, and what of it a client will see.
@@ -74,6 +90,8 @@ pub enum Opened {
     Part,
     /// It sees nothing.
     Nothing,
+    /// Nobody opens it without the right to use what is guarded.
+    Guarded,
     /// There is no such folder now.
     Absent,
 }
@@ -87,6 +105,7 @@ impl Opened {
             Self::Append => ("adds lines", "change"),
             Self::Part => ("a part of it", "read"),
             Self::Nothing => ("sees nothing", "none"),
+            Self::Guarded => ("guarded, so it stays shut", "none"),
             Self::Absent => ("there is no such folder now", "none"),
         }
     }
@@ -113,22 +132,25 @@ pub fn tree_field(folder: &SpacePath) -> String {
 }
 
 impl AccessForm<'_> {
-    /// Returns the content, without the form around it.
-    pub fn markup(&self) -> Markup {
-        html! {
+    /// Returns the content, without the form around it. The tree takes what the lines leave of
+    /// `bytes`.
+    pub fn markup(&self, bytes: usize) -> Markup {
+        let of_line = FOLDER_BYTES.min(ALL_FOLDER_BYTES / self.lines.len().max(1));
+        let lines = html! {
             ul.lines {
-                @for (number, (line, folders)) in self.lines.iter().enumerate() {
-                    li { (choice(number, (line, folders), self.chosen)) }
+                @for (number, line) in self.lines.iter().enumerate() {
+                    li { (choice((number, line), of_line, self.chosen)) }
                 }
             }
             @for denial in &self.denials { p { "It will " (sentence(denial)) "." } }
-            (self.tree())
-        }
+        };
+        let tree = TREE_BYTES.min(bytes.saturating_sub(lines.0.len()));
+        html! { (lines) (self.tree(tree)) }
     }
 
-    fn tree(&self) -> Markup {
-        let rows = fitting(self.tree.iter(), TREE_BYTES, |folder| &folder.path, tree_row);
-        let left_out = self.tree.len() - rows.len();
+    fn tree(&self, bytes: usize) -> Markup {
+        let rows = fitting(self.tree.iter(), bytes, |folder| &folder.path, tree_row);
+        let left_out = self.tree.len() - rows.len() + self.unlisted;
         html! {
             @if !self.tree.is_empty() {
                 details class="opened" open {
@@ -152,8 +174,8 @@ impl AccessForm<'_> {
 
     /// Returns the fields for one more folder. What was named and decided has a row of its own.
     fn named(&self) -> Markup {
-        let NamedFolder { typed, path, choice } = &self.named;
-        let has_row = path.is_some() && choice.is_some();
+        let NamedFolder { typed, path, choice, differs_from_its_row } = &self.named;
+        let has_row = path.is_some() && choice.is_some() && !differs_from_its_row;
         let left = if has_row { "" } else { typed.as_str() };
         html! {
             div {
@@ -166,6 +188,12 @@ impl AccessForm<'_> {
                 select id=(NAMED_CHOICE) name=(NAMED_CHOICE) {
                     option value="" { "as ticked" }
                     (choices(choice.filter(|_| !has_row)))
+                }
+            }
+            @if *differs_from_its_row {
+                p class="warning" role="alert" {
+                    "The list above says something else of that folder. Choose the same there, or \
+                     empty this field; until then nothing is allowed."
                 }
             }
             @if path.is_none() && !typed.is_empty() {
@@ -219,7 +247,7 @@ fn tree_row(folder: &&TreeFolder) -> Markup {
         li id={ "row-" (id) } class=[is_inner.then_some("inner")] {
             label for=(id) { bdi { (shown) "/" } }
             span id={ "opens-" (id) } data-follows { span class=(class) { (words) } }
-            select id=(id) name=(tree_field(&folder.path)) {
+            select id=(id) name=(tree_field(&folder.path)) data-chosen {
                 option value="ticked" { "as ticked" }
                 (choices(folder.choice))
             }
@@ -240,8 +268,8 @@ fn narrowed(scope: &Scope, chosen: Option<&FormParameters>) -> Scope {
 }
 
 fn choice(
-    number: usize,
-    (line, folders): (&AccessLine, &[SpacePath]),
+    (number, LineForm { line, folders, is_absent }): (usize, &LineForm),
+    folder_bytes: usize,
     chosen: Option<&FormParameters>,
 ) -> Markup {
     let scope = &line.scope;
@@ -260,7 +288,7 @@ fn choice(
     let is_one = |folder: &SpacePath| is_chosen(&folder_field(scope), folder.as_str());
     let options = fitting(
         folders,
-        FOLDER_BYTES,
+        folder_bytes,
         |folder| folder,
         |folder| {
             html! {
@@ -277,6 +305,7 @@ fn choice(
             span {
                 span id={ "said-" (number) } data-follows { (sentence(&narrowed(scope, chosen))) }
                 @if let Some(whose) = whose { span class="muted" { " (" (whose) ")" } }
+                @if *is_absent { strong { " (there is no such folder now)" } }
             }
         }
         @if narrows {

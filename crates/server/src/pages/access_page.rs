@@ -4,7 +4,7 @@
 use axum::body::Body;
 use http::Response;
 use stile_domain::scope::{Scope, Scopes, Verb};
-use stile_store::state::{AuthorizationRecord, StateError};
+use stile_store::state::{AuthorizationRecord, StateError, TokenKind};
 
 use super::access_rows::{self, MAX_RIGHTS, is_own, may_end};
 use super::access_view::{AccessView, KEPT_FIELD};
@@ -110,11 +110,13 @@ pub fn revoke_token(server: &AuthorizationServer, request: &WebRequest) -> Respo
         let session = visit.session;
         let jti = visit.text("jti");
         let found = server.tokens().find(jti)?;
+        // A client that starts Stile has no token that anybody could know.
+        let starts = found.as_ref().is_some_and(|token| token.kind == TokenKind::Stdio);
         if !found.is_some_and(|token| session.administers() || is_own(session, &token)) {
             return Ok("gone");
         }
         match server.tokens().revoke(jti, server.now()) {
-            Ok(_) => Ok("revoked"),
+            Ok(_) => Ok(if starts { "ended" } else { "revoked" }),
             Err(StateError::UnknownToken { .. }) => Ok("gone"),
             Err(error) => Err(error.into()),
         }

@@ -110,6 +110,7 @@ fn of_server(visit: &Visit<'_>, space: &OwnedSpace, digest: Option<&Digest>) -> 
         found.push(checkup::folder("state", "the state folder", space.state.path()));
         let journal = space.journal_findings(instant(visit.now)).into_iter();
         found.extend(journal.filter(|found| found.outcome == FindingGrade::Bad));
+        found.extend(checkup::restored(&space.state, visit.now));
         // A state that nobody ever copied is new, or copied by other means.
         let backup = state_backup::last(&space.state);
         if backup.is_some_and(|made| checkup::is_old_backup(made, visit.now)) {

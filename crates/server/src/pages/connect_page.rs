@@ -28,6 +28,7 @@ use super::times::{instant, moment};
 use super::token_made::{self, duration_select, in_a_row, life, made, provided};
 use crate::auth::{MintError, MintRequest, MintedToken};
 use crate::http::metadata::MCP_PATH;
+use crate::sign_in::access_choices::{below, two_levels, typed_path};
 use crate::sign_in::record_access::OwnedRecords;
 use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
@@ -46,6 +47,8 @@ const VERBS: [(Verb, &str); 3] = [
 ];
 /// The bytes of the folders of a form.
 const FOLDER_BYTES: usize = 9_000;
+/// The name of the folder that is typed.
+const TYPED_FOLDER: &str = "another-folder";
 /// What a form says of files if a token sees records alone.
 const NO_FILES: &str = "nothing";
 /// The bytes of the choices about records.
@@ -87,10 +90,8 @@ impl Replaced {
     }
 
     /// Returns whether the token has a right that a verb and a folder narrow.
-    fn has(&self, verb: Verb, folder: &str) -> bool {
-        let folder = SpacePath::parse(folder).ok();
-        let narrows = |folder| self.scopes.iter().any(|it| narrow(it, verb, folder).is_some());
-        folder.as_ref().is_some_and(narrows)
+    fn has(&self, verb: Verb, folder: &SpacePath) -> bool {
+        self.scopes.iter().any(|it| narrow(it, verb, folder).is_some())
     }
 
     /// Returns how long the token is valid from `now` on, in UTC seconds.
@@ -121,10 +122,10 @@ pub fn make_token(server: &AuthorizationServer, request: &WebRequest) -> Respons
         visit.owner_space()?;
         let replaced = replaced(visit)?;
         let records = visit.records().filter(|_| replaced.is_none());
-        let adds_more = records
-            .as_ref()
-            .is_some_and(|records| token_made::choices(visit, records).adds_more(visit.parameters));
-        if visit.text("do") == SHOW || adds_more {
+        let shows_more = records.as_ref().is_some_and(|records| {
+            token_made::choices(visit, records).shows_more(visit.parameters)
+        });
+        if visit.text("do") == SHOW || shows_more {
             return Ok(Outcome::Page(markup(visit, replaced.as_ref())));
         }
         if let Some((order, minted)) = with_records(visit, records.as_ref())? {
@@ -231,8 +232,8 @@ fn scopes(visit: &Visit<'_>) -> Result<Scopes, PageError> {
         let why = "A token that may do nothing with files needs some records. No token was made.";
         return Err(PageError::Refused(why.to_owned()));
     }
-    let (verb, folder) = right(visit);
-    let allowed = scope(&format!("{}:{}/", verb.word(), folder.trim_end_matches('/')))?;
+    let (verb, folder) = right(visit)?;
+    let allowed = scope(&format!("{}:{}/", verb.word(), folder.as_str().trim_end_matches('/')))?;
     Ok([allowed].into_iter().chain(never(visit)?).collect())
 }
 
@@ -242,8 +243,7 @@ fn left_scopes(visit: &Visit<'_>, old: &Replaced) -> Result<Scopes, PageError> {
     if old.first().is_none() {
         return Err(refuse(WITHOUT_FILES));
     }
-    let (verb, folder) = right(visit);
-    let folder = SpacePath::parse(folder).map_err(|_| refuse("The folder cannot be read."))?;
+    let (verb, folder) = right(visit)?;
     let is_kept = |(number, scope): &(usize, &Scope)| {
         visit.text(&format!("{KEPT_FIELD}{number}")) == scope.to_string()
     };
@@ -264,16 +264,34 @@ fn left_life(visit: &Visit<'_>, old: &Replaced) -> Result<Duration, PageError> {
     }
 }
 
-/// Reads the verb and the folder of a form.
-fn right<'a>(visit: &Visit<'a>) -> (Verb, &'a str) {
+/// Reads the verb and the folder of a form. A folder that was typed is the one that is meant.
+fn right(visit: &Visit<'_>) -> Result<(Verb, SpacePath), PageError> {
     let verb = VERBS.iter().find(|(verb, _)| verb.word() == visit.text("verb"));
-    (verb.map_or(Verb::Read, |it| it.0), visit.parameters.get("folder").unwrap_or("/"))
+    let folder = match visit.text(TYPED_FOLDER).trim() {
+        "" => SpacePath::parse(visit.parameters.get("folder").unwrap_or("/")).ok(),
+        "/" => Some(SpacePath::root()),
+        typed => typed_path(typed),
+    };
+    let why = "The folder cannot be read. A path has the names of the folders that lead to it, as \
+               in /work/plans.";
+    let folder = folder.ok_or_else(|| PageError::Refused(why.to_owned()))?;
+    Ok((verb.map_or(Verb::Read, |it| it.0), folder))
 }
 
-/// Reads the path of a form that stays shut.
-fn never(visit: &Visit<'_>) -> Result<Option<Scope>, PageError> {
-    let denied = visit.parameters.get("never").filter(|path| !path.trim().is_empty());
-    denied.map(|path| scope(&format!("deny:{}", path.trim()))).transpose()
+/// Reads the paths of a form that stay shut, one on each line. Several on one line would be one
+/// path that nobody means.
+fn never(visit: &Visit<'_>) -> Result<Vec<Scope>, PageError> {
+    let lines = visit.text("never").lines().map(str::trim).filter(|path| !path.is_empty());
+    let are_several =
+        |line: &str| line.split(',').skip(1).any(|after| after.trim_start().starts_with('/'));
+    let path = |line: &str| match are_several(line) {
+        true => {
+            let why = "Write each path that the client shall never touch on a line of its own.";
+            Err(PageError::Refused(why.to_owned()))
+        }
+        false => scope(&format!("deny:{line}")),
+    };
+    lines.map(path).collect()
 }
 
 fn scope(text: &str) -> Result<Scope, PageError> {
@@ -434,18 +452,24 @@ fn rights_fields(visit: &Visit<'_>, prefix: &str, old: Option<&Replaced>) -> Mar
     let verb = first.map_or(verb, |first| first.verb().word());
     let folder = first.map_or(folder, |first| first.path().as_str());
     let folders = folders(visit, old);
+    let typed = visit.text(TYPED_FOLDER);
     let is_offered = |verb: Verb| old.is_none_or(|old| folders.iter().any(|it| old.has(verb, it)));
     // The form of a command is about files alone.
     let can_be_without = prefix.is_empty() && old.is_none() && visit.records().is_some();
     let verb = if verb.is_empty() { Verb::Read.word() } else { verb };
     let mut room = Room::of(FOLDER_BYTES);
-    let options = room.fit(&folders, MAX_FOLDERS, |known| {
+    let option = |known: &SpacePath| {
         html! {
-            option value=(known) selected[known == folder] {
-                @if known == "/" { "all files" } @else { (shown_ends(known, 80)) }
+            option value=(known) selected[known.as_str() == folder] {
+                @if known.is_root() { "all files" } @else { (shown_ends(known.as_str(), 80)) }
             }
         }
-    });
+    };
+    let fitted = room.fit(&folders, MAX_FOLDERS, option).shown;
+    let mut listed: Vec<&SpacePath> = folders.iter().take(fitted).collect();
+    // The folder that was chosen is in the list, whatever has room.
+    listed.extend(folders.iter().skip(fitted).find(|known| known.as_str() == folder));
+    listed.sort_by(|one, other| one.components().cmp(other.components()));
     html! {
         div {
             label for={ (prefix) "verb" } { "It may" }
@@ -463,31 +487,31 @@ fn rights_fields(visit: &Visit<'_>, prefix: &str, old: Option<&Replaced>) -> Mar
         div {
             label for={ (prefix) "folder" } { "In" }
             select id={ (prefix) "folder" } name="folder" {
-                (options)
+                @for known in &listed { (option(known)) }
             }
         }
         div {
-            label for={ (prefix) "never" } { "But never (optional)" }
-            input id={ (prefix) "never" } name="never" maxlength="1024" value=(never)
-                placeholder="/work/secrets";
+            label for={ (prefix) (TYPED_FOLDER) } { "Or in another folder (optional)" }
+            input id={ (prefix) (TYPED_FOLDER) } name=(TYPED_FOLDER) maxlength="1024" value=(typed)
+                placeholder="/work/plans" autocomplete="off" autocapitalize="off"
+                spellcheck="false";
+        }
+        div {
+            label for={ (prefix) "never" } { "But never (optional, a path on each line)" }
+            textarea id={ (prefix) "never" } name="never" maxlength="4096" rows="2"
+                placeholder="/work/secrets" autocapitalize="off" spellcheck="false" { (never) }
         }
     }
 }
 
-/// Returns the folders that a form offers: two levels below all files, or below the folder of the
-/// token in whose place another one shall stand.
-fn folders(visit: &Visit<'_>, old: Option<&Replaced>) -> Vec<String> {
-    let lister = &visit.server.settings.folders;
-    let below = |folder: &str| {
-        lister(&visit.session.subject, &format!("{}/", folder.trim_end_matches('/')))
-    };
-    let top = old.and_then(Replaced::first).map_or("/", |first| first.path().as_str());
-    let mut folders = vec![top.to_owned()];
-    for folder in below(top) {
-        let inner = below(&folder);
-        folders.push(folder);
-        folders.extend(inner);
-    }
+/// Returns the folders that a form offers, the most important first: two levels below all files, or
+/// below the folder of the token in whose place another one shall stand.
+fn folders(visit: &Visit<'_>, old: Option<&Replaced>) -> Vec<SpacePath> {
+    let of_person = (&visit.server.settings.folders, visit.session.subject.as_str());
+    let first = old.and_then(Replaced::first).map(|first| first.path().clone());
+    let top = first.unwrap_or_else(SpacePath::root);
+    let inner = two_levels(top.as_str(), |folder| below(of_person, folder));
+    let mut folders: Vec<SpacePath> = std::iter::once(top).chain(inner).collect();
     if let Some(old) = old {
         folders.retain(|folder| VERBS.iter().any(|(verb, _)| old.has(*verb, folder)));
     }

@@ -14,6 +14,7 @@ use stile_domain::unseen::{shown, shown_ends, shown_start};
 use super::access_form::AccessForm;
 use super::frame::{PageFrame, SHOW};
 use super::record_form::RecordForm;
+use super::room::Room;
 use crate::auth::scope_doubts::doubts;
 
 /// How long an approval may last: the value in the form, the words, and the seconds.
@@ -27,8 +28,8 @@ pub const DURATIONS: [(&str, &str, i64); 5] = [
 /// The duration that the page proposes.
 pub const PROPOSED_DURATION: &str = "90d";
 
-/// The bytes of the choices about records, beside those about files.
-pub(super) const RECORD_BYTES: usize = 28_000;
+/// The most bytes of the choices about files, beside those about records.
+pub(super) const FILE_BYTES: usize = 36_000;
 
 /// The most characters of what may be a mistake.
 pub(super) const MAX_DOUBT: usize = 300;
@@ -120,7 +121,7 @@ impl ConsentView<'_> {
 
     /// Returns what may be a mistake about the scopes that are asked for.
     fn doubts(&self) -> Vec<String> {
-        let asked = self.files.lines.iter().map(|(line, _)| &line.scope);
+        let asked = self.files.lines.iter().map(|of| &of.line.scope);
         doubts(asked, None).iter().map(|doubt| shown_start(doubt, MAX_DOUBT)).collect()
     }
 
@@ -129,16 +130,21 @@ impl ConsentView<'_> {
     }
 
     fn choices(&self) -> Markup {
-        html! {
+        let mut room = Room::of_page();
+        let files = html! {
             @if !self.files.lines.is_empty() {
                 section class="card" aria-labelledby="files" {
                     h2 id="files" { (self.client) " would be allowed to:" }
-                    (self.files.markup())
+                    (self.files.markup(FILE_BYTES))
                     @for doubt in self.doubts() {
                         p class="warning" { "Please look again: " (doubt) "." }
                     }
                 }
             }
+        };
+        let files = room.take(files);
+        html! {
+            (files)
             @if let Some(records) = &self.records {
                 section class="card" aria-labelledby="records" {
                     h2 id="records" {
@@ -150,7 +156,7 @@ impl ConsentView<'_> {
                             "It did not ask for records, and sees none unless you add some."
                         }
                     }
-                    (records.markup(RECORD_BYTES))
+                    (records.markup(room.left()))
                     @if let Some(purpose) = self.purpose {
                         p { "It says that this is for: " (shown(purpose)) }
                     }

@@ -15,8 +15,9 @@ use stile_store::records::GrantStatus;
 use stile_store::state::AuthorizationRecord;
 
 use super::access_page::{find, leave};
-use super::consent_page::RECORD_BYTES;
+use super::consent_page::FILE_BYTES;
 use super::frame::{ACCESS_PATH, EDIT_PATH, SHOW};
+use super::room::Room;
 use super::shown_text::shown_name;
 use super::signed_in::{self, Outcome, PageError, Visit};
 use crate::sign_in::access_choices::{AccessChoices, names_a_folder};
@@ -44,8 +45,9 @@ pub fn save(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
         let record = record(visit)?;
         let owned = visit.records();
         let granted = owned.as_ref().map(|owned| Granted::of(visit, owned, &record)).transpose()?;
-        let adds_more = granted.as_ref().is_some_and(|it| it.choices().adds_more(visit.parameters));
-        if visit.text("do") == SHOW || adds_more || !names_a_folder(visit.parameters) {
+        let shows_more =
+            granted.as_ref().is_some_and(|it| it.choices().shows_more(visit.parameters));
+        if visit.text("do") == SHOW || shows_more || !names_a_folder(visit.parameters) {
             return Ok(Outcome::Page(markup(visit, &record, Some(visit.parameters))?));
         }
         let chosen = choices(visit, &record).approved(visit.parameters);
@@ -181,6 +183,8 @@ fn markup(
     let owned = visit.records();
     let granted = owned.as_ref().map(|owned| Granted::of(visit, owned, record)).transpose()?;
     let records = granted.as_ref().map(Granted::choices).filter(|choices| !choices.is_empty());
+    let mut room = Room::of_page();
+    let files = room.take(choices(visit, record).form(chosen).markup(FILE_BYTES));
     Ok(html! {
         h1 { "What " bdi { (name) } " may do" }
         form method="post" action=(EDIT_PATH) data-follow {
@@ -188,7 +192,7 @@ fn markup(
             input type="hidden" name="id" value=(record.id);
             section class="card" aria-labelledby="files" {
                 h2 id="files" { "It may:" }
-                (choices(visit, record).form(chosen).markup())
+                (files)
             }
             @if let Some(records) = records {
                 section class="card" aria-labelledby="records" {
@@ -196,7 +200,7 @@ fn markup(
                     @if record.grant.is_none() {
                         p class="muted" { "It sees no records unless you add some." }
                     }
-                    (records.form(chosen).markup(RECORD_BYTES))
+                    (records.form(chosen).markup(room.left()))
                 }
             }
             div class="actions" {

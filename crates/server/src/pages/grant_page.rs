@@ -57,7 +57,7 @@ pub fn make(server: &AuthorizationServer, request: &WebRequest) -> Response<Body
     signed_in::change(server, request, PAGE, |visit| {
         let records = records(visit)?;
         let choices = token_made::choices(visit, &records);
-        if visit.text("do") == SHOW || choices.adds_more(visit.parameters) {
+        if visit.text("do") == SHOW || choices.shows_more(visit.parameters) {
             return Ok(Outcome::Page(markup(visit, &choices, visit.parameters)));
         }
         let client = visit.text("client").trim();

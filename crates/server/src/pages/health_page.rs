@@ -91,6 +91,7 @@ fn findings(visit: &Visit<'_>, space: &OwnedSpace) -> Vec<Finding> {
     }
     findings.push(history(space));
     findings.push(checkup::backup(&space.state, visit.now));
+    findings.extend(checkup::restored(&space.state, visit.now));
     findings
 }
 

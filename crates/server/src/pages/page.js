@@ -5,10 +5,12 @@
 const inWords = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 // A day has no zone.
 const dayInWords = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeZone: "UTC" });
+const dateInWords = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
 function showTimes(within) {
   for (const time of within.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
     if (time.className === "day") time.textContent = dayInWords.format(at);
+    else if (time.className === "date") time.textContent = dateInWords.format(at);
     else if (time.className === "exact") time.textContent = inWords.format(at);
     else time.title = inWords.format(at);
   }
@@ -58,6 +60,11 @@ function takeOver(page) {
     if (!fresh || fresh === part) continue;
     part.innerHTML = fresh.innerHTML;
     showTimes(part);
+  }
+  // A row that was there has the choice that was typed for it in another field.
+  for (const fresh of page.querySelectorAll("select[data-chosen]")) {
+    const shown = document.getElementById(fresh.id);
+    if (shown) shown.value = fresh.value;
   }
   if (focused) document.getElementById(focused)?.focus();
 }

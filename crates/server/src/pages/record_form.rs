@@ -4,28 +4,46 @@
 //! Each stream has a tick, the connections that its records are from, its fields and a time, and
 //! below them two records as the client would see them. A list adds another stream. Without a
 //! script the button of the page that shows what the choices mean adds it.
+//!
+//! A page has a size. A stream that it has no room to show whole is closed: its tick and what the
+//! client would see, and a button that opens it. Of many fields a part is shown, and buttons lead to
+//! the others. What is not shown is carried by the form and stays as it is.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 use stile_domain::unseen::shown_ends;
 
-use super::frame::SHOW;
+use super::frame::{RECORDS_PATH, SHOW};
 use super::room::Room;
-use super::times::{Required, time_input};
+use super::times::{Required, day_input, time_input};
+use crate::sign_in::carried_ticks::CarriedTicks;
+use crate::sign_in::parameters::FormParameters;
+use crate::sign_in::record_choices::UnreadableChoice;
 use crate::sign_in::record_sample::shown_beside;
 
 /// The name of the list that adds a stream.
 pub const MORE_FIELD: &str = "more-records";
+/// How the name of the button begins that opens a stream or shows others of its fields. Its value
+/// is the number of the first field.
+const OPEN_FIELD: &str = "open-fields-";
 /// The most characters of a name.
 const MAX_NAME: usize = 80;
 /// The bytes of the list that adds a stream, and of the records that are shown of one.
 const MORE_BYTES: usize = 10_000;
 const SAMPLE_BYTES: usize = 5_000;
-/// The most fields of a stream, and the most streams to add.
+/// The least bytes of a stream that is open, and of the buttons that lead to its other fields.
+const MIN_OPEN_BYTES: usize = 4_000;
+const TURN_BYTES: usize = 900;
+/// The least fields of a stream that is open, if it has as many.
+const MIN_FIELDS: usize = 4;
+/// The most fields of a stream that one page shows, and the most streams to add.
 const MAX_FIELDS: usize = 120;
 const MAX_MORE: usize = 200;
+/// The most fields that the sentence of a closed stream names.
+pub const CLOSED_FIELDS: usize = 3;
 
 /// The name of the tick of a stream, whose value is the name of the stream.
 pub fn stream_field(index: usize) -> String {
@@ -37,9 +55,19 @@ pub fn connection_field(index: usize, connection: &str) -> String {
     format!("from-{index}-{connection}")
 }
 
+/// The name of what the form carries of the connections of a stream.
+pub fn connections_field(index: usize) -> String {
+    format!("connections-{index}")
+}
+
 /// The name of the tick of a field of a stream.
 pub fn field_field(index: usize, field: &str) -> String {
     format!("field-{index}-{field}")
+}
+
+/// The name of what the form carries of the fields of a stream.
+pub fn fields_field(index: usize) -> String {
+    format!("fields-{index}")
 }
 
 /// The name of the time from which on records of a stream are seen.
@@ -52,12 +80,21 @@ pub fn until_field(index: usize) -> String {
     format!("until-{index}")
 }
 
+/// Returns the stream that a button of a form opens, and the number of the first field to show;
+/// `None` if the form was sent by another button.
+pub fn opened_fields(form: &FormParameters) -> Option<(usize, usize)> {
+    let (index, first) = form.named_from(OPEN_FIELD).next()?;
+    index.parse().ok().zip(first.parse().ok())
+}
+
 /// What a page shows of the choices about records.
 pub struct RecordForm {
     /// The streams of which the client may see something.
     pub streams: Vec<StreamForm>,
     /// The streams that can be added.
     pub more: Vec<AddedStream>,
+    /// Whether a stream that the form does not have stays as it is.
+    pub keeps_others: bool,
 }
 
 /// A stream that can be added.
@@ -72,6 +109,19 @@ pub struct AddedStream {
     pub records: u64,
 }
 
+/// How a stream stands in the form that was sent. What comes first is opened first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Openness {
+    /// A button asks for its fields.
+    Wanted,
+    /// No form has had it yet.
+    New,
+    /// Some of its fields were shown.
+    Open,
+    /// None of its fields was shown.
+    Closed,
+}
+
 /// One stream, and what is chosen of it.
 pub struct StreamForm {
     /// The number of the stream in the form.
@@ -80,12 +130,16 @@ pub struct StreamForm {
     pub name: String,
     /// Whether the client may see something of it.
     pub is_ticked: bool,
-    /// Whether what the form says can be read. A time may be malformed.
-    pub can_be_read: bool,
+    /// Why what the form says cannot be read; `None` if it can.
+    pub unreadable: Option<UnreadableChoice>,
     /// The number of its records.
     pub records: u64,
     /// The connections that have it, each with whether it is ticked.
     pub connections: Vec<(String, bool)>,
+    /// Whether its fields are shown.
+    pub openness: Openness,
+    /// The number of the first field to show.
+    pub start: usize,
     /// The fields to choose from; empty if there is no such stream.
     pub fields: Vec<FieldTick>,
     /// The names of the fields that the client would see.
@@ -94,17 +148,22 @@ pub struct StreamForm {
     pub keys: Option<usize>,
     /// The field that has the time of a record, if one is declared.
     pub time_field: Option<String>,
+    /// Whether that field has days.
+    pub is_days: bool,
     /// The first time, as an input has it; empty for none.
     pub since: String,
     /// The time before which records are seen, as an input has it; empty for none.
     pub until: String,
     /// What the client would see; `None` for nothing.
     pub sentence: Option<Markup>,
+    /// The same with fewer names.
+    pub brief: Option<Markup>,
     /// The latest records with all fields.
     pub sample: Vec<Map<String, Value>>,
 }
 
 /// One field of a stream.
+#[derive(Clone, Debug)]
 pub struct FieldTick {
     /// The name of the field.
     pub name: String,
@@ -117,24 +176,47 @@ pub struct FieldTick {
 }
 
 impl RecordForm {
-    /// Returns the content, without the form around it, in at most `bytes` and some frame.
+    /// Returns the content, without the form around it, in at most `bytes` and some frame. Every
+    /// stream is closed first, and then as many are opened as there is room for.
     pub fn markup(&self, bytes: usize) -> Markup {
         let mut room = Room::of(bytes);
-        let mut more_room = room.part(MORE_BYTES);
-        // The records are a part of their streams, so they are counted there.
-        let mut samples = Room::of(bytes / 3);
-        let streams = room.fit(&self.streams, self.streams.len(), |stream| {
-            stream.markup(&mut Room::of(bytes / 3), &mut samples)
+        let more = room.take(self.more(&mut Room::of(MORE_BYTES.min(bytes / 4))));
+        let mut streams: Vec<Markup> = Vec::new();
+        let fitted = room.fit(&self.streams, self.streams.len(), |stream| {
+            let closed = stream.closed();
+            streams.push(closed.clone());
+            closed
         });
+        streams.truncate(fitted.shown);
+        let mut order: Vec<usize> = (0..fitted.shown).collect();
+        order.sort_by_key(|at| self.streams.get(*at).map(|stream| stream.openness));
+        let mut left = room.left();
+        for (turn, at) in order.iter().enumerate() {
+            let Some((stream, shown)) = self.streams.get(*at).zip(streams.get_mut(*at)) else {
+                continue;
+            };
+            // What a button asks for gets half of the room.
+            let others = order.len() - turn;
+            let parts = if stream.openness == Openness::Wanted { others.min(2) } else { others };
+            let share = (left / parts).max(MIN_OPEN_BYTES).min(left);
+            let closed = shown.0.len();
+            let Some(open) = stream.open(share + closed) else { continue };
+            let Some(rest) = (left + closed).checked_sub(open.0.len()) else { continue };
+            left = rest;
+            *shown = open;
+        }
+        let others = self.streams.len() - fitted.shown;
         html! {
-            div id="streams" data-grows { (streams) }
-            @if streams.shown < self.streams.len() {
+            div id="streams" data-grows { @for stream in &streams { (stream) } }
+            @if others > 0 {
                 p class="warning" {
-                    (self.streams.len() - streams.shown)
-                    " more streams do not fit on this page, and it would see nothing of them."
+                    (others) @if others == 1 { " more stream does" } @else { " more streams do" }
+                    " not fit on this page. "
+                    @if self.keeps_others { "It sees of them what it sees now." }
+                    @else { "It would see nothing of them." }
                 }
             }
-            div id="more-streams" data-follows { (self.more(&mut more_room)) }
+            div id="more-streams" data-follows { (more) }
         }
     }
 
@@ -161,8 +243,8 @@ impl RecordForm {
             }
             @if options.shown < self.more.len() {
                 p class="muted" {
-                    (self.more.len() - options.shown) " more can be granted with "
-                    code { "stile grant create" } "."
+                    (self.more.len() - options.shown) " more have no room in this list. Each has a \
+                     link on the page " a href=(RECORDS_PATH) { "Records" } "."
                 }
             }
         }
@@ -174,31 +256,97 @@ fn records(count: u64) -> String {
 }
 
 impl StreamForm {
-    fn markup(&self, room: &mut Room, samples: &mut Room) -> Markup {
-        let (index, id) = (self.index, stream_field(self.index));
-        let name = shown_ends(&self.name, MAX_NAME);
+    /// Shows the tick of the stream and what the client would see. Everything else is carried.
+    fn closed(&self) -> Markup {
         if self.fields.is_empty() {
-            return html! {
-                p class="stream" id={ "stream-of-" (index) } {
-                    "Some of " strong { bdi { (name) } }
-                    ": there is no such stream here, so it would see nothing of it."
-                }
-            };
+            return self.absent();
         }
+        let name = shown_ends(&self.name, MAX_NAME);
         html! {
-            div class="stream" id={ "stream-of-" (index) } {
-                label class="choice" for=(id) {
-                    input type="checkbox" id=(id) name=(id) value=(self.name)
-                        checked[self.is_ticked];
-                    span {
-                        "see some of " strong { bdi { (name) } }
-                        span class="muted" { ", " (self.held()) }
-                    }
+            div class="stream" id={ "stream-of-" (self.index) } {
+                (self.tick())
+                (self.carried(0..0, 0))
+                @for (name, value) in
+                    [(since_field(self.index), &self.since), (until_field(self.index), &self.until)]
+                {
+                    @if !value.is_empty() { input type="hidden" name=(name) value=(value); }
                 }
-                @if self.connections.len() > 1 { (self.places(room)) }
-                (self.ticks(room))
-                (self.times())
-                div class="seen" id={ "seen-" (index) } data-follows { (self.seen(samples)) }
+                div class="seen" id={ "seen-" (self.index) } data-follows {
+                    (self.said(self.brief.as_ref()))
+                }
+                p class="links" {
+                    (self.turn(0, html! { "Choose its fields" span class="unseen" { ": " (name) } }))
+                }
+            }
+        }
+    }
+
+    /// Shows the stream with a part of its fields in at most `bytes`; `None` if they have no room.
+    fn open(&self, bytes: usize) -> Option<Markup> {
+        if self.fields.is_empty() {
+            return None;
+        }
+        let mut room = Room::of(bytes.saturating_sub(TURN_BYTES));
+        let mut samples = Room::of(bytes / 3);
+        let tick = room.take(self.tick());
+        let times = room.take(self.times());
+        let seen = room.take(self.seen(&mut samples));
+        // The digits of what is carried, with the frame around them.
+        let carried = 400 + self.fields.len() / 4 + self.connections.len() / 4;
+        let mut room = room.part(room.left().saturating_sub(carried));
+        let mut place_room = room.part(room.left() / 4);
+        let (places, shown_places) = self.places(&mut place_room);
+        let (ticks, shown) = self.ticks(&mut room);
+        let least = MIN_FIELDS.min(self.fields.len() - self.start);
+        (shown.len() >= least).then(|| {
+            html! {
+                div class="stream" id={ "stream-of-" (self.index) } {
+                    (tick)
+                    (self.carried(shown.clone(), shown_places))
+                    (places)
+                    (ticks)
+                    (self.turns(&shown))
+                    (times)
+                    div class="seen" id={ "seen-" (self.index) } data-follows { (seen) }
+                }
+            }
+        })
+    }
+
+    fn absent(&self) -> Markup {
+        html! {
+            p class="stream" id={ "stream-of-" (self.index) } {
+                "Some of " strong { bdi { (shown_ends(&self.name, MAX_NAME)) } }
+                ": there is no such stream here, so it would see nothing of it."
+            }
+        }
+    }
+
+    fn tick(&self) -> Markup {
+        let id = stream_field(self.index);
+        html! {
+            label class="choice" for=(id) {
+                input type="checkbox" id=(id) name=(id) value=(self.name) checked[self.is_ticked];
+                span {
+                    "see some of " strong { bdi { (shown_ends(&self.name, MAX_NAME)) } }
+                    span class="muted" { ", " (self.held()) }
+                }
+            }
+        }
+    }
+
+    /// Carries how the fields and the connections stand, and which of them are shown.
+    fn carried(&self, shown: Range<usize>, places: usize) -> Markup {
+        let fields: Vec<&str> = self.fields.iter().map(|field| field.name.as_str()).collect();
+        let is_ticked = |at: usize| self.fields.get(at).is_some_and(|field| field.is_ticked);
+        let connections: Vec<&str> = self.connections.iter().map(|(name, _)| &**name).collect();
+        let is_from = |at: usize| self.connections.get(at).is_some_and(|(_, is_from)| *is_from);
+        html! {
+            input type="hidden" name=(fields_field(self.index))
+                value=(CarriedTicks::text(&fields, shown, is_ticked));
+            @if connections.len() > 1 {
+                input type="hidden" name=(connections_field(self.index))
+                    value=(CarriedTicks::text(&connections, 0..places, is_from));
             }
         }
     }
@@ -214,35 +362,50 @@ impl StreamForm {
         format!("{} from {from}{}", records(self.records), of_keys.unwrap_or_default())
     }
 
-    fn places(&self, room: &mut Room) -> Markup {
+    /// Shows the connections, if there are several, and returns how many of them.
+    fn places(&self, room: &mut Room) -> (Markup, usize) {
+        if self.connections.len() < 2 {
+            return (html! {}, 0);
+        }
         let places = room.fit(&self.connections, MAX_FIELDS, |(name, is_ticked)| {
-            let id = connection_field(self.index, name);
             html! {
                 li {
-                    label class="choice" for=(id) {
-                        input type="checkbox" id=(id) name=(id) value="on" checked[*is_ticked];
+                    label class="choice" {
+                        input type="checkbox" name=(connection_field(self.index, name)) value="on"
+                            checked[*is_ticked];
                         span { "from " bdi { (shown_ends(name, MAX_NAME)) } }
                     }
                 }
             }
         });
-        html! {
+        let others = self.connections.len() - places.shown;
+        let shown = html! {
             ul class="fields" { (places) }
-            (places.and_more(self.connections.len()))
-        }
+            @if others > 0 {
+                p class="muted" { (others) " more places have no room here, and stay as they are." }
+            }
+        };
+        (shown, places.shown)
     }
 
-    fn ticks(&self, room: &mut Room) -> Markup {
-        let ticks = room.fit(&self.fields, MAX_FIELDS, |field| {
-            let id = field_field(self.index, &field.name);
+    /// Shows the fields from the first one that is wanted on, and returns the numbers of those that
+    /// have room.
+    fn ticks(&self, room: &mut Room) -> (Markup, Range<usize>) {
+        let fields = || self.fields.iter().enumerate().skip(self.start);
+        // After a button was pressed, the focus is where its fields begin.
+        let is_wanted = self.openness == Openness::Wanted;
+        let focused = fields().find(|(_, field)| is_wanted && !field.is_required);
+        let focused = focused.map(|(at, _)| at);
+        let ticks = room.fit(fields(), MAX_FIELDS, |(at, field)| {
             html! {
                 li {
-                    label class="choice" for=(id) {
+                    label class="choice" {
                         @if field.is_required {
-                            input type="checkbox" id=(id) checked disabled;
+                            input type="checkbox" checked disabled;
                         } @else {
-                            input type="checkbox" id=(id) name=(id) value="on"
-                                checked[field.is_ticked];
+                            input type="checkbox" name=(field_field(self.index, &field.name))
+                                value="on" checked[field.is_ticked]
+                                autofocus[focused == Some(at)];
                         }
                         span {
                             bdi { (shown_ends(&field.name, MAX_NAME)) } " "
@@ -255,25 +418,59 @@ impl StreamForm {
                 }
             }
         });
-        let left = self.fields.len() - ticks.shown;
+        let shown = self.start..self.start + ticks.shown;
+        (html! { ul class="fields" { (ticks) } }, shown)
+    }
+
+    /// Says which fields are shown, if not all, and leads to the others.
+    fn turns(&self, shown: &Range<usize>) -> Markup {
+        let all = self.fields.len();
+        let is_hidden = |(at, field): &(usize, &FieldTick)| !shown.contains(at) && field.is_ticked;
+        let hidden = self.fields.iter().enumerate().filter(is_hidden).count();
         html! {
-            ul class="fields" { (ticks) }
-            @if left > 0 {
+            @if shown.len() < all {
                 p class="muted" {
-                    (left) " more fields can be granted with " code { "stile grant create" } "."
+                    "Fields " (shown.start + 1) " to " (shown.end) " of " (all) "."
+                    @match hidden {
+                        0 => {}
+                        1 => { " One other is ticked, and stays as it is." }
+                        hidden => { " " (hidden) " others are ticked, and stay as they are." }
+                    }
                 }
+                p class="links" {
+                    @if shown.start > 0 {
+                        (self.turn(
+                            shown.start.saturating_sub(shown.len()),
+                            html! { "The fields before" },
+                        ))
+                    }
+                    @if shown.end < all { (self.turn(shown.end, html! { "The next fields" })) }
+                }
+            }
+        }
+    }
+
+    /// Returns a button that shows the fields from one on.
+    fn turn(&self, first: usize, words: Markup) -> Markup {
+        html! {
+            button class="plain" name={ (OPEN_FIELD) (self.index) } value=(first) formnovalidate {
+                (words)
             }
         }
     }
 
     fn times(&self) -> Markup {
         let [since, until] = [since_field(self.index), until_field(self.index)];
+        let input = |name: &str, label: &str, value: &str| match self.is_days {
+            true => day_input(name, label, value),
+            false => time_input(name, label, value, Required::No),
+        };
         html! {
             @match &self.time_field {
                 Some(field) => {
                     div class="narrower" {
-                        div { (time_input(&since, "Only since, optional", &self.since, Required::No)) }
-                        div { (time_input(&until, "Only before, optional", &self.until, Required::No)) }
+                        div { (input(&since, "Only since, optional", &self.since)) }
+                        div { (input(&until, "Only before, optional", &self.until)) }
                     }
                     p class="muted narrower" { "By the field " (shown_ends(field, MAX_NAME)) "." }
                 }
@@ -284,21 +481,32 @@ impl StreamForm {
         }
     }
 
+    /// Says what the client would see.
+    fn said(&self, sentence: Option<&Markup>) -> Markup {
+        html! {
+            @match (sentence, self.unreadable) {
+                (Some(sentence), _) => p { strong { "It " (sentence) "." } },
+                (None, Some(UnreadableChoice::Time)) => p class="warning" {
+                    "The time cannot be read, so it would see nothing of this."
+                },
+                (None, Some(UnreadableChoice::OtherFields)) => p class="warning" {
+                    "Its fields changed meanwhile, so it would see nothing of this. Choose again."
+                },
+                (None, None) => p class="muted" { "It would see nothing of this." },
+            }
+        }
+    }
+
     /// Shows what the client would see, and beside it what it would not.
     fn seen(&self, samples: &mut Room) -> Markup {
         let is_seen = |name: &str| self.seen.contains(name);
+        let bytes = SAMPLE_BYTES.min(samples.left() / 2);
         let sample = samples.fit(&self.sample, self.sample.len(), |record| {
             let record: Map<String, Value> = record.clone();
-            shown_beside(&[record], is_seen, SAMPLE_BYTES)
+            shown_beside(&[record], is_seen, bytes)
         });
         html! {
-            @match &self.sentence {
-                Some(sentence) => p { strong { "It " (sentence) "." } },
-                None if !self.can_be_read => p class="warning" {
-                    "The time cannot be read, so it would see nothing of this."
-                },
-                None => p class="muted" { "It would see nothing of this." },
-            }
+            (self.said(self.sentence.as_ref()))
             @if self.sentence.is_some() {
                 @if self.sample.is_empty() && self.keys.is_none() {
                     p class="muted" { "None of the latest records is among them." }

@@ -43,6 +43,11 @@ impl Room {
         Self::of(bytes)
     }
 
+    /// Returns how many bytes the page may still take.
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
     /// Takes the bytes of something that the page shows whatever its size.
     pub(super) fn take(&mut self, shown: Markup) -> Markup {
         self.left = self.left.saturating_sub(shown.0.len());

@@ -76,6 +76,11 @@ pub(super) fn shown_day(day: &str) -> Markup {
     html! { time class="day" datetime=(day) { (day) } }
 }
 
+/// Shows a day as in `2026-01-31` within a sentence. It has no zone.
+pub fn day_in_words(day: &str) -> Markup {
+    html! { time class="date" datetime=(day) { (day) } }
+}
+
 /// Whether a form needs a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Required {
@@ -95,7 +100,23 @@ pub fn time_input(name: &str, label: &str, value: &str, required: Required) -> M
     }
 }
 
-/// Returns a time as the value of such an input.
+/// Returns an input for a day with its label. A day has no zone: its value is the day itself.
+pub fn day_input(name: &str, label: &str, value: &str) -> Markup {
+    html! {
+        label for=(name) { (label) }
+        input type="date" id=(name) name=(name) value=(value) autocomplete="off";
+    }
+}
+
+/// Returns the first day that begins at a time or after it, as in `2026-01-31`. A day begins at
+/// midnight in UTC where it is compared with a time.
+pub fn first_day_from(at: Instant) -> String {
+    const MICROS_OF_DAY: i64 = 86_400_000_000;
+    let days = at.0.div_euclid(MICROS_OF_DAY) + i64::from(at.0.rem_euclid(MICROS_OF_DAY) > 0);
+    day_of_instant(Instant(days.saturating_mul(MICROS_OF_DAY)))
+}
+
+/// Returns a time as the value of an input for a date and a time.
 pub fn input_value(at: Instant) -> String {
     minute_of_instant(at).replace(' ', "T")
 }

@@ -38,6 +38,8 @@ const MAX_NAMED: usize = 150;
 /// The bytes of what is not taken back, and of the files of one reason.
 const SHORTFALL_BYTES: usize = 22_000;
 const REASON_BYTES: usize = 6_000;
+/// The parameter for the number of the first of what is not taken back.
+const FIRST_LEFT: &str = "left";
 /// The most characters of a path that a page shows.
 const MAX_PATH: usize = 160;
 const CHOOSE_ONE: &str = "Open the one that you mean on the page “Who may do what”, which can take \
@@ -69,7 +71,8 @@ pub fn carry_out(server: &AuthorizationServer, request: &WebRequest) -> Response
         let mut on_step = |_| ();
         let work = undo::carry_out(&files, planned, &mut on_step);
         let made = Handle::current().block_on(work);
-        Ok(Outcome::Page(done(planned, &made, files.call.number(), visit.now)))
+        let called = (files.call.number(), asked.address());
+        Ok(Outcome::Page(done(planned, &made, called, visit.now)))
     })
 }
 
@@ -217,11 +220,15 @@ impl PlanView<'_> {
         let first = self.visit.first_row();
         let mut room = Room::of_page();
         let paths = planned.shown_paths();
-        let left = shortfalls(
-            (&planned.shortfalls(), &paths),
-            "What will not be taken back",
-            (&mut room.part(SHORTFALL_BYTES), self.visit.now),
-        );
+        let shortfalls = Shortfalls {
+            all: &planned.shortfalls(),
+            paths: &paths,
+            first: self.visit.parameters.get(FIRST_LEFT).and_then(|it| it.parse().ok()),
+            address: self.asked.address(),
+            now: self.visit.now,
+        };
+        let left =
+            shortfalls.markup("What will not be taken back", &mut room.part(SHORTFALL_BYTES));
         let shown = room.fit(steps.iter().skip(first), MAX_NAMED, |step| {
             html! { li { (step_words(step, &paths)) } }
         });
@@ -313,16 +320,17 @@ fn step_words(step: &UndoStep, all: &ShownPaths) -> Markup {
 fn done(
     planned: &PlannedUndo,
     made: &MadeUndo<'_>,
-    call: Option<ChangeNumber>,
+    (call, address): (Option<ChangeNumber>, String),
     now: i64,
 ) -> Markup {
-    let room = (&mut Room::of_page(), now);
+    let (all, paths) = (made.shortfalls(), planned.shown_paths());
+    let left = Shortfalls { all: &all, paths: &paths, first: None, address, now };
     html! {
         h1 { "Taken back" }
         p class="notice" role="status" {
             (made.done()) " of " (steps(planned.plan.steps.len())) " done."
         }
-        (shortfalls((&made.shortfalls(), &planned.shown_paths()), "What was not taken back", room))
+        (left.markup("What was not taken back", &mut Room::of_page()))
         @if let Some(call) = call {
             p {
                 a href={ (UNDO_PATH) "?call=" (call) } { "Take this undo back" }
@@ -333,20 +341,38 @@ fn done(
     }
 }
 
-/// Names everything because of which an undo is not whole, under a heading.
-fn shortfalls(
-    (all, paths): (&[Shortfall<'_>], &ShownPaths),
-    heading: &str,
-    (room, now): (&mut Room, i64),
-) -> Markup {
-    let shown = room.fit(all, MAX_NAMED, |shortfall| {
-        html! { li class="bad" { (shortfall_words(shortfall, (paths, now))) } }
-    });
-    html! {
-        @if !all.is_empty() {
-            h2 { (heading) }
-            ul class="plan" { (shown) }
-            (shown.and_more(all.len()))
+/// Everything because of which an undo is not whole.
+struct Shortfalls<'a> {
+    all: &'a [Shortfall<'a>],
+    paths: &'a ShownPaths,
+    /// The number of the first one to show; `None` for the first of all.
+    first: Option<usize>,
+    /// The address of the plan, which names them all, page by page.
+    address: String,
+    now: i64,
+}
+
+impl Shortfalls<'_> {
+    /// Names them under a heading, and leads to those that have no room.
+    fn markup(&self, heading: &str, room: &mut Room) -> Markup {
+        let first = self.first.unwrap_or(0);
+        let shown = room.fit(self.all.iter().skip(first), MAX_NAMED, |shortfall| {
+            html! { li class="bad" { (shortfall_words(shortfall, (self.paths, self.now))) } }
+        });
+        let next = first.saturating_add(shown.shown);
+        let more = self.all.len().saturating_sub(next);
+        html! {
+            @if !self.all.is_empty() {
+                h2 id="left" { (heading) }
+                ul class="plan" { (shown) }
+                @if more > 0 && shown.shown > 0 {
+                    nav class="paging" aria-label="More of what is left" {
+                        a href={ (self.address) "&" (FIRST_LEFT) "=" (next) "#left" } {
+                            "And " (more) " more"
+                        }
+                    }
+                }
+            }
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::pages::browser_session::BrowserSession;
 use crate::pages::consent_page::{ConsentView, DURATIONS, PROPOSED_DURATION};
 use crate::pages::frame::SHOW;
 use crate::pages::frame::{ACCESS_PATH, PageFrame, redirect};
+use crate::pages::record_form::opened_fields;
 use crate::pages::sign_in_page::SIGN_IN_PATH;
 use crate::pages::waiting_path;
 
@@ -68,12 +69,13 @@ pub fn decide(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
         && match (form.get("decision"), records(server, &session)) {
             (Some("approve"), Some(records)) => {
                 let choices = record_choices(server, &asked, &records);
-                !choices.adds_more(&form) && choices.chosen(&form).is_ok()
+                !choices.shows_more(&form) && choices.chosen(&form).is_ok()
             }
             _ => true,
         };
     // Who decides does not only look, whatever else a form sends.
-    let only_looks = form.get("decision").is_none() && form.get("do") == Some(SHOW);
+    let looks = form.get("do") == Some(SHOW) || opened_fields(&form).is_some();
+    let only_looks = form.get("decision").is_none() && looks;
     let denies = form.get("decision") == Some("deny");
     if only_looks || !is_readable && !denies {
         return page(server, &asked, (handle, &request.origin), &session, Some(&form));

@@ -15,6 +15,7 @@
 pub mod access_choices;
 pub mod access_request;
 pub mod authorize;
+pub mod carried_ticks;
 pub mod client_documents;
 pub mod clients;
 pub mod consent;

@@ -6,9 +6,10 @@
 //! it, because it is granted already, or because the owner adds it. What is chosen of a stream that
 //! a client asks for is never more than that.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stile_domain::percent::{decode_form, encode_component};
+use stile_domain::records::declaration::StringFormat;
 use stile_domain::records::grant::{Grant, StreamGrant};
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
@@ -16,25 +17,33 @@ use stile_domain::records::visible_time::VisibleTime;
 use stile_records::administration::DeclaredStream;
 use stile_records::grant_request::{StreamGrantRequest, TimeConstraintRequest};
 
+use super::carried_ticks::CarriedTicks;
 use super::parameters::{FormParameters, parse_time};
 use super::record_access::{AskedRecords, OwnedRecords};
 use super::record_sample::{SampleOf, sample};
-use crate::pages::grant_words::seen_sentence;
+use crate::pages::grant_words::{MAX_FIELDS, SeenTimes, TimesOf, seen_sentence};
 use crate::pages::record_form::{
-    AddedStream, FieldTick, MORE_FIELD, RecordForm, StreamForm, connection_field, field_field,
-    since_field, stream_field, until_field,
+    AddedStream, CLOSED_FIELDS, FieldTick, MORE_FIELD, Openness, RecordForm, StreamForm,
+    connection_field, connections_field, field_field, fields_field, opened_fields, since_field,
+    stream_field, until_field,
 };
-use crate::pages::times::input_value;
+use crate::pages::times::{first_day_from, input_value};
 
 /// The most streams of one form.
 const MAX_STREAMS: usize = 32;
 /// The most streams of which the owner is shown records.
 const MAX_SAMPLED: usize = 8;
 
-/// A time of a form that cannot be read. It must not widen what is granted.
+/// What of a form cannot be read. It must not widen what is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("A time of the records cannot be read, so nothing was granted. Choose it again.")]
-pub struct UnreadableTime;
+pub enum UnreadableChoice {
+    /// A time is malformed.
+    #[error("A time of the records cannot be read, so nothing was granted. Choose it again.")]
+    Time,
+    /// The page had other fields than there are now.
+    #[error("The fields of the records changed meanwhile, so nothing was granted. Choose again.")]
+    OtherFields,
+}
 
 /// Why a stream is in the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +105,7 @@ impl<'a> RecordChoices<'a> {
     ) -> Self {
         // The log has the reason of a failure, and the form then offers nothing.
         let declared = records.service.list_streams(&records.owner, now).unwrap_or_default();
-        Self { records, now, declared, streams: streams.take(MAX_STREAMS).collect() }
+        Self { records, now, declared, streams: streams.collect() }
     }
 
     /// Returns whether there is nothing to choose: no stream is there, and none is asked for.
@@ -104,17 +113,21 @@ impl<'a> RecordChoices<'a> {
         self.declared.is_empty() && self.streams.is_empty()
     }
 
-    /// Returns whether a form adds a stream of which its reader was not shown the fields yet.
-    pub fn adds_more(&self, form: &FormParameters) -> bool {
-        self.added(form).is_some()
+    /// Returns whether a form asks for fields that its reader was not shown yet: of a stream that
+    /// it adds, or of one that has more of them.
+    pub fn shows_more(&self, form: &FormParameters) -> bool {
+        self.added(form).is_some() || opened_fields(form).is_some()
     }
 
     /// Returns what the owner chose, stream by stream. A stream of which nothing is chosen is left
     /// out.
     ///
     /// # Errors
-    /// [`UnreadableTime`].
-    pub fn chosen(&self, form: &FormParameters) -> Result<Vec<StreamGrantRequest>, UnreadableTime> {
+    /// Every [`UnreadableChoice`].
+    pub fn chosen(
+        &self,
+        form: &FormParameters,
+    ) -> Result<Vec<StreamGrantRequest>, UnreadableChoice> {
         let mut all = Vec::new();
         for line in self.lines(Some(form)) {
             all.extend(self.request(&line, &self.choice(&line, Some(form))?));
@@ -133,14 +146,20 @@ impl<'a> RecordChoices<'a> {
             let (connections, fields) = (set(&stream.connection_ids), set(&stream.fields));
             (stream.name.clone(), connections, fields, time, set(&stream.resources))
         };
-        let before: BTreeSet<_> = self.streams.iter().map(|(_, stream)| told(stream)).collect();
-        before == chosen.iter().map(told).collect()
+        // What is granted of a stream that is gone shows nothing, and no form can keep it.
+        let lines = self.lines(None);
+        let before = lines.iter().filter_map(|line| {
+            let choice = self.choice(line, None).ok()?;
+            self.request(line, &choice).map(|request| told(&request))
+        });
+        before.collect::<BTreeSet<_>>() == chosen.iter().map(told).collect()
     }
 
     /// Returns the form with what the owner chose so far.
     pub fn form(&self, chosen: Option<&FormParameters>) -> RecordForm {
         let lines = self.lines(chosen);
-        let streams = lines.iter().map(|line| self.stream_form(line, chosen)).collect();
+        let streams: Vec<StreamForm> =
+            lines.iter().map(|line| self.stream_form(line, chosen)).collect();
         let is_there = |name: &str| lines.iter().any(|line| line.request.name == name);
         let room = lines.len() < MAX_STREAMS;
         let more = self.declared.iter().filter(|it| room && !is_there(it.stream.as_str()));
@@ -150,7 +169,8 @@ impl<'a> RecordChoices<'a> {
             connection: stream.connection.to_string(),
             records: stream.records,
         });
-        RecordForm { streams, more: more.collect() }
+        let keeps_others = self.streams.iter().any(|(origin, _)| *origin == StreamOrigin::Granted);
+        RecordForm { streams, more: more.collect(), keeps_others }
     }
 
     /// Returns the streams of the form: those that it begins with, and those that were added.
@@ -218,7 +238,8 @@ impl<'a> RecordChoices<'a> {
         self.declared.iter().filter(is_offered).collect()
     }
 
-    /// Returns the fields of a line that can be chosen, in the order of the declarations.
+    /// Returns the fields of a line that can be chosen, as they stand before the owner chooses:
+    /// those that are ticked first, and then in the order of the declarations.
     fn fields(&self, line: &StreamLine) -> Vec<FieldTick> {
         let offered = self.offered(line);
         let required = |name: &String| {
@@ -233,6 +254,13 @@ impl<'a> RecordChoices<'a> {
             (None, Some(fields)) => fields.contains(name),
             (None, None) => true,
         };
+        let granted = line.request.fields.as_ref();
+        let is_ticked = |name: &String| match line.origin {
+            // Of a stream that the owner adds, nothing but what every record has is proposed.
+            StreamOrigin::Added => false,
+            StreamOrigin::Asked => true,
+            StreamOrigin::Granted => granted.is_none_or(|names| names.contains(name)),
+        };
         let mut fields: Vec<FieldTick> = Vec::new();
         for stream in &offered {
             for field in stream.declaration.fields() {
@@ -243,12 +271,32 @@ impl<'a> RecordChoices<'a> {
                         name: field.name.clone(),
                         kind: field.described_type(),
                         is_required,
-                        is_ticked: false,
+                        is_ticked: is_required || is_ticked(&field.name),
                     });
                 }
             }
         }
+        fields.sort_by_key(|field| !field.is_ticked);
         fields
+    }
+
+    /// Returns what a form carries of the fields of a line; `None` if the form has not had them.
+    fn carried(
+        line: &StreamLine,
+        fields: &[FieldTick],
+        form: Option<&FormParameters>,
+    ) -> Result<Option<CarriedTicks>, UnreadableChoice> {
+        let sent = form.filter(|_| line.is_sent).and_then(|it| it.get(&fields_field(line.index)));
+        let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+        let read = |text| CarriedTicks::read(text, &names).ok_or(UnreadableChoice::OtherFields);
+        sent.map(read).transpose()
+    }
+
+    /// Returns whether a form has a line. What is granted of a stream that a page had no room for
+    /// stays as it is.
+    fn has(line: &StreamLine, form: &FormParameters) -> bool {
+        let carried = || form.get(&fields_field(line.index)).is_some();
+        line.is_sent && (line.origin != StreamOrigin::Granted || carried())
     }
 
     /// Returns what is chosen of a stream, or what is proposed of one that no form has had yet.
@@ -256,8 +304,8 @@ impl<'a> RecordChoices<'a> {
         &self,
         line: &StreamLine,
         form: Option<&FormParameters>,
-    ) -> Result<ChosenStream, UnreadableTime> {
-        let form = form.filter(|_| line.is_sent);
+    ) -> Result<ChosenStream, UnreadableChoice> {
+        let form = form.filter(|form| Self::has(line, form));
         let index = line.index;
         let sent = |field: &str| form.map(|form| form.get(field));
         let named = line.request.connection_ids.as_ref();
@@ -265,30 +313,45 @@ impl<'a> RecordChoices<'a> {
         let connections: BTreeSet<String> =
             offered.iter().map(|stream| stream.connection.to_string()).collect();
         let is_only = connections.len() == 1;
-        let is_from = |connection: &String| match sent(&connection_field(index, connection)) {
+        let of_form = match sent(&connections_field(index)).flatten() {
+            Some(text) => {
+                let names: Vec<&str> = connections.iter().map(String::as_str).collect();
+                Some(CarriedTicks::read(text, &names).ok_or(UnreadableChoice::OtherFields)?)
+            }
+            None => None,
+        };
+        let is_from = |(at, connection): &(usize, String)| match (
+            sent(&connection_field(index, connection)),
+            &of_form,
+        ) {
             _ if is_only => true,
-            Some(sent) => sent.is_some(),
-            None => named.is_some_and(|names| names.contains(connection)),
+            (Some(sent), Some(carried)) => carried.is_ticked(*at, sent.is_some()),
+            (Some(sent), None) => sent.is_some(),
+            (None, _) => named.is_some_and(|names| names.contains(connection)),
         };
-        let asked = line.request.fields.as_ref();
-        let is_seen = |field: &FieldTick| match sent(&field_field(index, &field.name)) {
+        let fields = self.fields(line);
+        let carried = Self::carried(line, &fields, form)?;
+        let is_seen = |(at, field): &(usize, FieldTick)| match (
+            sent(&field_field(index, &field.name)),
+            &carried,
+        ) {
             _ if field.is_required => true,
-            Some(sent) => sent.is_some(),
-            // Of a stream that the owner adds, nothing but what every record has is proposed.
-            None if line.origin == StreamOrigin::Added => false,
-            None if line.origin == StreamOrigin::Asked => true,
-            None => asked.is_none_or(|names| names.contains(&field.name)),
+            (Some(sent), Some(carried)) => carried.is_ticked(*at, sent.is_some()),
+            (Some(sent), None) => sent.is_some(),
+            (None, _) => field.is_ticked,
         };
-        let fields = self.fields(line).into_iter().filter(is_seen).map(|field| field.name);
+        let fields = fields.into_iter().enumerate().filter(is_seen).map(|(_, field)| field.name);
+        let is_days = self.times_of_field(line) == TimesOf::Days;
         let before = times_of(&line.request);
         let names = [since_field(index), until_field(index)];
         let mut times = before;
         if let Some(form) = form {
             for ((time, before), name) in times.iter_mut().zip(before).zip(names) {
+                let shown = before.map(|it| shown_bound(it, is_days));
                 *time = match form.get(&name) {
-                    // The form shows whole minutes.
-                    Some(text) if before.map(input_value).as_deref() == Some(text) => before,
-                    Some(text) => Some(parse_time(text).ok_or(UnreadableTime)?),
+                    // The form shows whole days or minutes.
+                    Some(text) if shown.as_deref() == Some(text) => before,
+                    Some(text) => Some(parse_time(text).ok_or(UnreadableChoice::Time)?),
                     None => None,
                 };
             }
@@ -303,7 +366,12 @@ impl<'a> RecordChoices<'a> {
         }
         Ok(ChosenStream {
             is_ticked: sent(&stream_field(index)).is_none_or(|sent| sent.is_some()),
-            connections: connections.into_iter().filter(is_from).collect(),
+            connections: connections
+                .into_iter()
+                .enumerate()
+                .filter(is_from)
+                .map(|(_, connection)| connection)
+                .collect(),
             fields: fields.collect(),
             times,
         })
@@ -332,53 +400,102 @@ impl<'a> RecordChoices<'a> {
         })
     }
 
+    /// Returns the field that has the time of a line's records, and what it has.
+    fn time_field(&self, line: &StreamLine) -> Option<String> {
+        let named = line.request.time_constraint.as_ref().and_then(|time| time.field.clone());
+        let offered = self.offered(line);
+        let declared = offered.iter().find_map(|it| it.declaration.consent_time_field());
+        named.or_else(|| declared.map(str::to_owned))
+    }
+
+    /// Returns what the field has that says when a line's records happened.
+    fn times_of_field(&self, line: &StreamLine) -> TimesOf {
+        let Some(name) = self.time_field(line) else { return TimesOf::Moments };
+        let offered = self.offered(line);
+        let fields = offered.iter().flat_map(|it| it.declaration.fields());
+        let mut formats = fields.filter(|field| field.name == name).map(|field| field.format);
+        // Where one connection has days and another one points in time, both are compared as those.
+        let is_days = formats.next() == Some(Some(StringFormat::Date))
+            && formats.all(|format| format == Some(StringFormat::Date));
+        if is_days { TimesOf::Days } else { TimesOf::Moments }
+    }
+
+    /// Returns how a stream stands in a form, and the first field that the page shows.
+    fn openness(
+        line: &StreamLine,
+        fields: &[FieldTick],
+        form: Option<&FormParameters>,
+    ) -> (Openness, usize) {
+        let carried = Self::carried(line, fields, form).ok().flatten();
+        let opened = form.and_then(opened_fields).filter(|(index, _)| *index == line.index);
+        match (opened, carried) {
+            (Some((_, start)), _) => (Openness::Wanted, start),
+            (None, Some(carried)) if carried.shown.is_empty() => (Openness::Closed, 0),
+            (None, Some(carried)) => (Openness::Open, carried.shown.start),
+            (None, None) => (Openness::New, 0),
+        }
+    }
+
     fn stream_form(&self, line: &StreamLine, form: Option<&FormParameters>) -> StreamForm {
         let offered = self.offered(line);
-        let named = line.request.time_constraint.as_ref().and_then(|time| time.field.clone());
-        let declared = offered.iter().filter_map(|it| it.declaration.consent_time_field()).next();
-        let time_field = named.or_else(|| declared.map(str::to_owned));
+        let time_field = self.time_field(line);
+        let of = self.times_of_field(line);
         let mut fields = self.fields(line);
-        let choice = self.choice(line, form).ok();
+        let (openness, start) = Self::openness(line, &fields, form);
+        let choice = self.choice(line, form);
+        let unreadable = choice.as_ref().err().copied();
+        let choice = choice.ok();
         let request = choice.as_ref().and_then(|chosen| self.request(line, chosen));
         for field in &mut fields {
             field.is_ticked = choice.as_ref().is_some_and(|it| it.fields.contains(&field.name));
         }
-        let sentence = request.as_ref().zip(choice.as_ref()).map(|(_, chosen)| {
-            seen_sentence(
-                &line.request.name,
-                chosen.connections.iter().map(String::as_str),
-                chosen.fields.iter().map(String::as_str),
-                chosen.times,
-            )
-        });
+        let sentence = |most: usize| {
+            request.as_ref().zip(choice.as_ref()).map(|(_, chosen)| {
+                seen_sentence(
+                    &line.request.name,
+                    chosen.connections.iter().map(String::as_str),
+                    chosen.fields.iter().map(String::as_str),
+                    SeenTimes { bounds: chosen.times, of },
+                    most,
+                )
+            })
+        };
+        let (sentence, brief) = (sentence(MAX_FIELDS), sentence(CLOSED_FIELDS));
         let sample = match (&request, &choice) {
             (Some(request), Some(chosen)) if line.index < MAX_SAMPLED => {
                 self.sample(&offered, request, chosen, time_field.as_deref())
             }
             _ => Vec::new(),
         };
-        let times = choice.as_ref().map(|chosen| chosen.times.map(|it| it.map(input_value)));
+        let is_days = of == TimesOf::Days;
+        let shown = |time: Option<Instant>| time.map(|it| shown_bound(it, is_days));
+        let times = choice.as_ref().map(|chosen| chosen.times.map(shown));
         let [since, until] = times.unwrap_or_default().map(Option::unwrap_or_default);
         let is_from = |name: &SourceName| {
             choice.as_ref().is_some_and(|it| it.connections.contains(name.as_str()))
         };
+        let connections: BTreeMap<String, bool> = offered
+            .iter()
+            .map(|stream| (stream.connection.to_string(), is_from(&stream.connection)))
+            .collect();
         StreamForm {
             index: line.index,
             name: line.request.name.clone(),
             is_ticked: choice.as_ref().is_none_or(|chosen| chosen.is_ticked),
-            can_be_read: choice.is_some(),
+            unreadable,
             records: offered.iter().map(|stream| stream.records).sum(),
-            connections: offered
-                .iter()
-                .map(|stream| (stream.connection.to_string(), is_from(&stream.connection)))
-                .collect(),
+            connections: connections.into_iter().collect(),
+            start: if start < fields.len() { start } else { 0 },
+            openness,
             fields,
             seen: choice.map(|chosen| chosen.fields).unwrap_or_default(),
             keys: line.request.resources.as_ref().map(Vec::len),
             time_field,
+            is_days,
             since,
             until,
             sentence,
+            brief,
             sample,
         }
     }
@@ -412,6 +529,11 @@ impl<'a> RecordChoices<'a> {
         };
         sample((&self.records.service, &self.records.owner), self.now, &of)
     }
+}
+
+/// Returns a bound of the times as the value of its input.
+fn shown_bound(at: Instant, is_days: bool) -> String {
+    if is_days { first_day_from(at) } else { input_value(at) }
 }
 
 /// Returns the value with which a form names a stream of a connection.

@@ -145,7 +145,9 @@ fn value_text(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let start = shown_start(&whole, MAX_VALUE);
+    // The end of the last line is no content that anybody asks about.
+    let whole = whole.trim_end_matches(['\r', '\n']);
+    let start = shown_start(whole, MAX_VALUE);
     if whole.chars().nth(MAX_VALUE).is_some() { start + "…" } else { start }
 }
 
@@ -157,13 +159,15 @@ mod tests {
 
     #[test]
     fn values_of_records_are_text_and_short() {
-        let record = json!({ "body": format!("<b>\u{202e}{}", "x".repeat(4000)), "amount": 4.5 });
+        let record = json!({ "body": format!("<b>\u{202e}{}", "x".repeat(4000)), "amount": 4.5,
+            "end": "one\r\n" });
         let sample = [record.as_object().unwrap().clone()];
         let page = shown_beside(&sample, |name| name == "amount", 5_000).into_string();
         assert!(page.contains("&lt;b&gt;\\u{202e}xx") && page.contains("…</dd>"), "{page}");
         let (shown, hidden) = page.split_once("It will not see").unwrap();
         assert!(shown.contains("<dd>4.5</dd>") && !shown.contains("&lt;b&gt;"), "{page}");
         assert!(hidden.contains("&lt;b&gt;") && !hidden.contains("4.5"), "{page}");
+        assert!(hidden.contains("<dd>one</dd>"), "the end of a line is not shown: {page}");
         assert!(page.len() < 1000, "{}", page.len());
         let wide: Map<String, Value> =
             (0..300).map(|number| (format!("<{number}"), json!("x".repeat(4000)))).collect();

@@ -109,8 +109,9 @@ impl Owners {
     }
 }
 
-/// Lists the paths of the folders directly below a folder of a person. The person is the first
-/// argument, and the folder with a final slash the second.
+/// Lists the folders of a person whose paths continue a text: those directly below a folder, for
+/// its path with a final slash. A folder comes before those whose names continue its own. The
+/// person is the first argument, and the text the second.
 pub type FolderLister = Arc<dyn Fn(&str, &str) -> Vec<String> + Send + Sync>;
 
 /// The authorization server of one space.

@@ -87,6 +87,46 @@ fn owner_access_is_decided_folder_by_folder_when_a_client_asks_and_later() {
 }
 
 #[test]
+fn owner_access_to_a_folder_that_is_typed_is_decided_whatever_the_tree_shows() {
+    let place = Place::new();
+    std::fs::create_dir(place.rig.root.join("work/plans")).unwrap();
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    for (typed, scope) in [
+        ("/work/plans", "read:/ deny:/work/plans"),
+        ("work/plans/", "read:/ deny:/work/plans"),
+        ("journal", "read:/ deny:/journal"),
+    ] {
+        let page = owner.open(&client.authorization_url(&[("scope", "read:/")]));
+        assert!(text_of(&page).contains("name=\"tree:/work/plans\""), "the tree shows it");
+        let named = [("named-folder", typed), ("named-choice", "nothing")];
+        let shown = [&named[..], &[("do", "show")]].concat();
+        let shown = place.send(&mut owner, &page, "/consent", &shown);
+        let folder = format!("/{}", typed.trim_matches('/'));
+        assert!(tree_row(&shown, &folder).contains("sees nothing"), "{}", text_of(&shown));
+        // Where the row says something else, nobody knows which one is meant.
+        let (row, allow) = (format!("tree:{folder}"), ("decision", "approve"));
+        let differs = [named[0], named[1], (row.as_str(), "change"), allow];
+        let again = place.send(&mut owner, &page, "/consent", &differs);
+        assert_eq!(again.status, 200, "nothing is decided");
+        assert!(text_of(&again).contains("says something else of that folder"));
+        let answer = place.send(&mut owner, &page, "/consent", &[named[0], named[1], allow]);
+        let code = parameter(location(&answer).unwrap(), "code").unwrap();
+        assert_eq!(client.redeem(&code).json()["scope"], scope, "{typed}");
+        place.stile(&["client", "end", "--all"]);
+    }
+    client.tokens(&mut owner, "read:/");
+    let clients = text_of(&owner.get(&place.at("/owner/clients")));
+    let (_, rest) = clients.split_once("/owner/clients/edit?id=").unwrap();
+    let edit = place.at(&format!("/owner/clients/edit?id={}", rest.split('"').next().unwrap()));
+    let page = owner.get(&edit);
+    let named = [("named-folder", "/journal"), ("named-choice", "nothing"), ("do", "save")];
+    place.send(&mut owner, &page, "/owner/clients/edit", &named);
+    let page = owner.get(&edit);
+    assert!(tree_row(&page, "/journal").contains("value=\"nothing\" selected"));
+}
+
+#[test]
 fn owner_access_one_right_is_taken_away_and_the_others_stay() {
     let place = Place::new();
     let client = ScriptedClient::connect(&place.url());
@@ -123,6 +163,18 @@ fn owner_access_a_command_is_made_by_choosing_and_a_narrower_token_takes_the_pla
     let page = text_of(&owner.get(&place.at(&format!("/owner/{command}"))));
     let shown = "stile connect cursor --scope read:/work/ --deny '/work/my keys' --write";
     assert!(page.contains(&shown.replace('\'', "&#39;")) || page.contains(shown), "{page}");
+    // Several paths stand on lines of their own, and a folder that is typed is the one that counts.
+    let several = "&another-folder=work/plans/&never=%2Fprivate%0D%0A%2Falpha";
+    let page = text_of(&owner.get(
+        &place.at(&format!("/owner/{command}&{several}").replace("&never=%2Fwork%2Fmy+keys", "")),
+    ));
+    let shown = "stile connect cursor --scope read:/work/plans/ --deny /private --deny /alpha";
+    assert!(page.contains(shown), "{page}");
+    for comma in ["%2Fprivate,+%2Falpha", "%2Fprivate,%2Falpha"] {
+        let path = format!("/owner/connect?connects=cursor&never={comma}");
+        let page = text_of(&owner.get(&place.at(&path)));
+        assert!(page.contains("on a line of its own") && !page.contains("--deny"), "{page}");
+    }
     let bad = text_of(&owner.get(&place.at("/owner/connect?connects=cursor&never=..")));
     assert!(bad.contains("role=\"alert\"") && !bad.contains("--write</code></p>"), "{bad}");
 

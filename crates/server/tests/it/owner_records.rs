@@ -241,3 +241,210 @@ fn owner_records_have_a_page_with_sizes_and_the_last_imports() {
     assert!(page.contains("odd.jsonl") && page.contains("1 not stored"), "{page}");
     assert!(page.contains("Rows that could not be stored"), "{page}");
 }
+
+/// The largest page, in bytes.
+const MAX_PAGE: usize = 60_000;
+
+/// Returns a long name of a field.
+fn field(number: usize) -> String {
+    format!("f{number:03}{}", "x".repeat(96))
+}
+
+/// Imports one row with many fields whose names are long.
+fn import_wide(place: &Place, fields: usize) {
+    let row: serde_json::Map<String, Value> =
+        (0..fields).map(|number| (field(number), json!("v"))).collect();
+    let mut row = Value::Object(row);
+    row["id"] = json!("a");
+    place.import("wide", "rows", &format!("{row}\n"));
+}
+
+/// Asks for streams, and returns the page that the owner sees.
+fn ask(
+    client: &ScriptedClient,
+    owner: &mut Browser,
+    streams: &Value,
+) -> stile_testkit::client::Reply {
+    let details = json!([{ "type": "https://pdpp.dev/data-access", "streams": streams }]);
+    let asked = [("scope", ""), ("authorization_details", &*details.to_string())];
+    let page = owner.open(&client.authorization_url(&asked));
+    assert!(page.body.len() <= MAX_PAGE, "the page has {} bytes", page.body.len());
+    page
+}
+
+/// Returns the fields of each stream that a token shows.
+fn fields_of(tokens: &Value) -> Vec<usize> {
+    let streams = tokens["authorization_details"][0]["streams"].as_array().unwrap();
+    streams.iter().map(|stream| stream["fields"].as_array().unwrap().len()).collect()
+}
+
+#[test]
+fn owner_records_of_many_fields_are_chosen_page_by_page_and_what_is_ticked_stays() {
+    let place = Place::new();
+    import_wide(&place, 300);
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    let mut page = owner.open(&client.authorization_url(&[("scope", "read:/work/")]));
+    page =
+        place.send(&mut owner, &page, "/consent", &[("more-records", "wide/rows"), ("do", "show")]);
+    let mut ticked = Vec::new();
+    let mut turns = 0;
+    // One field of each page of the form is ticked.
+    loop {
+        assert!(page.body.len() <= MAX_PAGE, "the page has {} bytes", page.body.len());
+        let words = text_of(&page);
+        let names = form_to(&page, "/consent").names;
+        let first = names.iter().find(|name| name.starts_with("field-0-")).unwrap().clone();
+        ticked.push(first.clone());
+        let next = words.split("name=\"open-fields-0\" value=\"").skip(1);
+        let next = next.map(|rest| rest.split_once('"').unwrap());
+        let next = next.filter(|(_, rest)| rest.contains("The next fields")).last();
+        let Some((next, _)) = next else { break };
+        turns += 1;
+        let turn = [(first.as_str(), "on"), ("open-fields-0", next), ("do", "")];
+        page = place.send(&mut owner, &page, "/consent", &turn);
+        assert_eq!(page.status, 200, "{page:?}");
+        // The page says what was ticked before, and that it stays.
+        let words = text_of(&page);
+        let said = words.split("may see ").nth(1).unwrap().split(" of rows").next().unwrap();
+        assert_eq!(said.split(", ").count(), turns, "{said}");
+        assert!(words.contains("stays as it is") || words.contains("stay as they are"), "{words}");
+    }
+    assert!(turns >= 2, "the form has several pages");
+    let last = ticked.last().unwrap().clone();
+    let approve = [(last.as_str(), "on"), ("decision", "approve")];
+    let answer = place.send(&mut owner, &page, "/consent", &approve);
+    let code = parameter(location(&answer).unwrap(), "code").unwrap();
+    let tokens = client.redeem(&code).json();
+    let granted = tokens["authorization_details"][0]["streams"][0]["fields"].clone();
+    let expected: Vec<&str> = ticked.iter().map(|name| &name["field-0-".len()..]).collect();
+    assert_eq!(granted, json!(expected));
+
+    // A form that nobody changed takes nothing away, whatever it has no room for.
+    let edit = edit_page(&place, &mut owner);
+    let before = grants(&place);
+    let page = owner.get(&edit);
+    assert!(page.body.len() <= MAX_PAGE, "the page has {} bytes", page.body.len());
+    let saved = place.send(&mut owner, &page, "/owner/clients/edit", &[("do", "save")]);
+    assert_eq!(location(&saved), Some("/owner/clients?done=changed"), "{}", text_of(&saved));
+    assert_eq!(grants(&place), before);
+}
+
+#[test]
+fn owner_records_that_are_asked_for_are_granted_as_the_page_says() {
+    let place = Place::new();
+    import_wide(&place, 300);
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    let fields: Vec<String> = (0..121).map(field).chain(["id".to_owned()]).collect();
+    let streams = json!([{ "name": "rows", "fields": fields }]);
+    let page = ask(&client, &mut owner, &streams);
+    let words = text_of(&page);
+    assert!(words.contains(" and 110 more fields of rows"), "{words}");
+    assert!(words.contains(" of 122."), "{words}");
+    let answer = place.send(&mut owner, &page, "/consent", &[("decision", "approve")]);
+    let code = parameter(location(&answer).unwrap(), "code").unwrap();
+    assert_eq!(fields_of(&client.redeem(&code).json()), [122]);
+    // Saving it untouched keeps them all.
+    let edit = edit_page(&place, &mut owner);
+    let before = grants(&place);
+    let page = owner.get(&edit);
+    assert!(page.body.len() <= MAX_PAGE, "the page has {} bytes", page.body.len());
+    place.send(&mut owner, &page, "/owner/clients/edit", &[("do", "save")]);
+    assert_eq!(grants(&place), before);
+    // What a page has is of the fields that there were.
+    let mut fields = form_to(&page, "/owner/clients/edit").fields;
+    let carried = fields.iter_mut().find(|(name, _)| name == "fields-0").unwrap();
+    carried.1.replace_range(..4, "0000");
+    fields.push(("do".to_owned(), "save".to_owned()));
+    let fields: Vec<(&str, &str)> =
+        fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let refused = owner.post(&place.at("/owner/clients/edit"), &fields);
+    assert_eq!(refused.status, 409);
+    assert!(text_of(&refused).contains("changed meanwhile"), "{}", text_of(&refused));
+    assert_eq!(grants(&place), before);
+}
+
+#[test]
+fn owner_records_of_thirty_two_streams_are_all_on_the_page_and_are_granted() {
+    let place = Place::new();
+    for number in 0..32 {
+        let row = json!({ "id": "a", "subject": "x".repeat(300), "body": "<".repeat(3000),
+            "sent_at": "2026-01-05T00:00:00Z", "from": "a", "to": "b", "cc": "c", "thread": "t" });
+        place.import("mail", &format!("mail{number:02}"), &format!("{row}\n"));
+    }
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    for count in [6, 32] {
+        let streams: Vec<Value> =
+            (0..count).map(|number| json!({ "name": format!("mail{number:02}") })).collect();
+        let page = ask(&client, &mut owner, &json!(streams));
+        let words = text_of(&page);
+        assert!(!words.contains("not fit"), "{count}: {words}");
+        for number in 0..count {
+            assert!(words.contains(&format!("of mail{number:02} from mail")), "{words}");
+        }
+        // A stream that is closed is opened by its button, and decides nothing.
+        let last = format!("open-fields-{}", count - 1);
+        let opened = place.send(&mut owner, &page, "/consent", &[(&last, "0")]);
+        assert_eq!(opened.status, 200);
+        assert!(opened.body.len() <= MAX_PAGE, "the page has {} bytes", opened.body.len());
+        let words = text_of(&opened);
+        assert!(words.contains(&format!("name=\"field-{}-subject\"", count - 1)), "{words}");
+        let less = format!("field-{}-subject", count - 1);
+        let approve = [(less.as_str(), ""), ("decision", "approve")];
+        let answer = place.send(&mut owner, &opened, "/consent", &approve);
+        let code = parameter(location(&answer).unwrap(), "code").unwrap();
+        let mut expected = vec![8; count];
+        expected[count - 1] = 7;
+        assert_eq!(fields_of(&client.redeem(&code).json()), expected);
+    }
+    let clients = place.text_at(&mut owner, "/owner/clients");
+    let (_, rest) = clients.split_once("/owner/clients/edit?id=").unwrap();
+    let edit = place.at(&format!("/owner/clients/edit?id={}", rest.split('"').next().unwrap()));
+    let before = grants(&place);
+    let page = owner.get(&edit);
+    assert!(page.body.len() <= MAX_PAGE, "the page has {} bytes", page.body.len());
+    place.send(&mut owner, &page, "/owner/clients/edit", &[("do", "save")]);
+    assert_eq!(grants(&place), before);
+}
+
+#[test]
+fn owner_records_with_days_are_limited_by_days_whatever_the_zone_of_the_reader() {
+    let place = Place::new();
+    let rows = ["2025-12-31", "2026-01-01", "2026-01-31", "2026-02-01"];
+    let rows = rows.map(|day| format!("{}\n", json!({ "id": day, "booked": day })));
+    place.import("bank", "rows", &rows.concat());
+    let declared = place.stile(&["streams", "--json"]);
+    assert!(declared.contains("\"time_field\":\"booked\"") || declared.contains("\"booked\""));
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    let page = ask(&client, &mut owner, &json!([{ "name": "rows" }]));
+    let words = text_of(&page);
+    // A script shifts times, and no days.
+    assert!(words.contains("<input type=\"date\" id=\"since-0\""), "{words}");
+    assert!(!words.contains("data-utc"), "{words}");
+    let times = [("since-0", "2026-01-01"), ("until-0", "2026-02-01")];
+    let shown = [&times[..], &[("do", "show")]].concat();
+    let words = text_of(&place.send(&mut owner, &page, "/consent", &shown));
+    let day = |day: &str| format!("<time class=\"date\" datetime=\"{day}\">{day}</time>");
+    let said = format!(", since {}, before {}.", day("2026-01-01"), day("2026-02-01"));
+    assert!(words.contains(&said), "{words}");
+    let approve = [&times[..], &[("decision", "approve")]].concat();
+    let answer = place.send(&mut owner, &page, "/consent", &approve);
+    let code = parameter(location(&answer).unwrap(), "code").unwrap();
+    let tokens = client.redeem(&code).json();
+    let (_, seen) = records(&place, tokens["access_token"].as_str().unwrap(), "rows");
+    assert!(seen.contains("2026-01-01") && seen.contains("2026-01-31"), "{seen}");
+    assert!(!seen.contains("2025-12-31") && !seen.contains("2026-02-01"), "{seen}");
+    // The list of clients says the days, and the form for later has them.
+    let clients = place.text_at(&mut owner, "/owner/clients");
+    assert!(clients.contains(&format!("since {} (UTC)", day("2026-01-01"))), "{clients}");
+    let edit = edit_page(&place, &mut owner);
+    let page = owner.get(&edit);
+    let fields = form_to(&page, "/owner/clients/edit").fields;
+    assert!(fields.contains(&("since-0".to_owned(), "2026-01-01".to_owned())), "{fields:?}");
+    let before = grants(&place);
+    place.send(&mut owner, &page, "/owner/clients/edit", &[("do", "save")]);
+    assert_eq!(grants(&place), before);
+}

@@ -335,6 +335,9 @@ fn read_form(form: &str) -> PageForm {
             if let (Some(name), true) = (name, is_sent) {
                 fields.push((name, attribute(tag, "value").unwrap_or_default()));
             }
+        } else if tag.starts_with("textarea") {
+            let text = tag.split_once('>').map(|(_, text)| text.to_owned());
+            fields.extend(name.zip(text));
         } else if tag.starts_with("select") {
             fields.push((name.unwrap(), String::new()));
             has_option = false;

@@ -124,7 +124,8 @@ impl SpaceTools {
             EntryKind::File => Some(as_begun(&folder.child(&entry.name)?, "")),
             EntryKind::Symlink | EntryKind::Other => None,
         };
-        let found = self.complete_entries(begun, principal, Completed::All, value).await;
+        let completed = (Completed::All, CompletedValues::MOST);
+        let found = self.complete_entries(begun, principal, completed, value).await;
         let Some(found) = found else {
             return where_scopes_begin(principal.scopes(), begun, as_begun);
         };

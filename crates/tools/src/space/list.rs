@@ -116,20 +116,31 @@ pub(super) enum Completed {
 impl SpaceTools {
     /// Returns the paths of folders that continue `begun`, as far as the caller may list them.
     pub async fn complete_folders(&self, begun: &str, principal: &Principal) -> CompletedValues {
+        self.folders_that_continue(begun, principal, CompletedValues::MOST).await
+    }
+
+    /// Returns what `complete_folders` does, at most `most` paths.
+    pub async fn folders_that_continue(
+        &self,
+        begun: &str,
+        principal: &Principal,
+        most: usize,
+    ) -> CompletedValues {
         let value = |folder: &SpacePath, entry: &ListEntry| {
             Some(folder.child(&entry.name)?.as_str().to_owned())
         };
-        let found = self.complete_entries(begun, principal, Completed::Folders, value).await;
+        let completed = (Completed::Folders, most);
+        let found = self.complete_entries(begun, principal, completed, value).await;
         found.unwrap_or_default()
     }
 
     /// Returns what `value` makes of the entries that continue `begun` and that nothing guards.
-    /// `None` if the caller may not list the folder that they are in.
+    /// At most so many are returned. `None` if the caller may not list the folder that they are in.
     pub(super) async fn complete_entries(
         &self,
         begun: &str,
         principal: &Principal,
-        completed: Completed,
+        (completed, most): (Completed, usize),
         value: impl Fn(&SpacePath, &ListEntry) -> Option<String>,
     ) -> Option<CompletedValues> {
         let mut found = CompletedValues::default();
@@ -147,7 +158,7 @@ impl SpaceTools {
                     continue;
                 }
                 let Some(value) = value(&folder, entry) else { continue };
-                if found.values.len() == CompletedValues::MOST {
+                if found.values.len() == most {
                     found.has_more = true;
                     return Some(found);
                 }

@@ -80,7 +80,11 @@ pub(super) fn restore(
         restored.manifest.made_at
     )?;
     // Whoever was signed in when the backup was made signs in again.
-    TokenStore::open(&StateDir::open_existing(&state)?)?.close_all_sessions()?;
+    let folder = StateDir::open_existing(&state)?;
+    TokenStore::open(&folder)?.close_all_sessions()?;
+    // The pages say it, too: whoever brought the state back may not be who looks after the clients.
+    let noted = state_backup::note_restored(&folder, &restored.manifest, crate::clock::now());
+    noted.map_err(|error| Failure::Failed(format!("cannot write to the state folder: {error}")))?;
     writeln!(
         output,
         "what you ended after that is valid again: `stile client list` and `stile token list` show \

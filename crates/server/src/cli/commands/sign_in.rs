@@ -1,4 +1,8 @@
-//! `stile page`, or `stile sign-in`: prints a link that opens the owner's page, once, and its code.
+//! `stile page`, or `stile sign-in`: prints a link that opens the owner's page, once, and its code,
+//! and opens the page in a browser where there is a screen.
+
+use std::io::{self, IsTerminal as _};
+use std::process::{Command, Stdio};
 
 use stile_domain::percent::encode_component;
 use stile_domain::unseen::shown;
@@ -10,7 +14,7 @@ use crate::cli::invocation::{Invocation, settings, user_name};
 use crate::cli::{flags, terminal};
 use crate::clock::{unix_seconds, wall_clock};
 use crate::config::declarations::PUBLIC_URL;
-use crate::config::{Resolved, Source};
+use crate::config::{Environment, Resolved, Source};
 use crate::pages::sign_in_page::SIGN_IN_PATH;
 use crate::sign_in::secret::RandomSecret;
 
@@ -35,11 +39,35 @@ pub(super) fn run(
         Some(_) => format!("the name of {}", shown(&user)),
         None => "your name".to_owned(),
     };
+    let opener = opener(io::stdout().is_terminal(), environment);
+    let begin = match opener.is_some_and(|opener| opens(opener, page)) {
+        true => format!("Your browser opens {page}. Paste this code there, or open the link"),
+        false => format!("Open the link in a browser, or open {page} and paste this code"),
+    };
     terminal::print_to_stderr(&format!(
-        "Open the link in a browser, or open {page} and paste this code:\n\n  {code}\n\nBoth \
-         work once between them, for ten minutes. Whoever has one can decide in {whose}."
+        "{begin}:\n\n  {code}\n\nBoth work once between them, for ten minutes. Whoever has one can \
+         decide in {whose}."
     ))?;
     Ok(())
+}
+
+/// Returns the program that opens a page for the person at this terminal; `None` for a script, and
+/// where the session has no screen.
+fn opener(is_terminal: bool, environment: Environment<'_>) -> Option<&'static str> {
+    let has = |name: &str| environment(name).is_some_and(|value| !value.is_empty());
+    match cfg!(target_os = "macos") {
+        _ if !is_terminal => None,
+        true => (!has("SSH_CONNECTION")).then_some("open"),
+        false => (has("WAYLAND_DISPLAY") || has("DISPLAY")).then_some("xdg-open"),
+    }
+}
+
+/// Asks a program to open a page. The code is not in the address: everybody on this machine can
+/// read what a program was started with.
+fn opens(opener: &str, page: &str) -> bool {
+    let mut command = Command::new(opener);
+    command.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().is_ok()
 }
 
 /// A link that signs in once.
@@ -84,4 +112,21 @@ fn origin(resolved: &Resolved, home: &Home) -> Result<String, Failure> {
             format!("{}://{}", http_server::scheme(config), config.listen)
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_opens_for_a_person_at_a_screen_alone() {
+        let of = |is_terminal, set: &str| {
+            opener(is_terminal, &|name| (name == set).then(|| ":0".to_owned()))
+        };
+        let (display, remote) = (of(true, "DISPLAY"), of(true, "SSH_CONNECTION"));
+        assert_eq!((of(false, "DISPLAY"), remote), (None, None), "a script, or another machine");
+        let expected = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+        assert_eq!(display, Some(expected));
+        assert!(!opens("stile-has-no-such-program", "http://localhost/"));
+    }
 }

@@ -99,6 +99,9 @@ pub(crate) fn sign_in_routes(
     Ok(Some(routes(&Arc::new(server))))
 }
 
+/// The most folders of one folder that the pages know.
+const MOST_FOLDERS: usize = 1_000;
+
 /// Returns what lists the folders of the space for its owner, on a blocking thread.
 fn folder_lister(tools: SpaceTools, people: Option<Arc<People>>, user: &str) -> FolderLister {
     let user = user.to_owned();
@@ -112,7 +115,8 @@ fn folder_lister(tools: SpaceTools, people: Option<Arc<People>>, user: &str) -> 
         // People without a service of their own all have the one space.
         let tools = if person.is_some() { own } else { Some(&tools) };
         let Some(tools) = tools else { return Vec::new() };
-        let found = Handle::current().block_on(tools.complete_folders(folder, &owner));
+        let found = tools.folders_that_continue(folder, &owner, MOST_FOLDERS);
+        let found = Handle::current().block_on(found);
         found.values
     })
 }

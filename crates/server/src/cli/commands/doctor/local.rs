@@ -150,6 +150,7 @@ fn state_files(home: &Home) -> Vec<Finding> {
     let tokens = home.tokens().and_then(|tokens| tokens.list());
     findings.extend(checkup::tokens(tokens, unix_seconds(wall_clock())));
     findings.extend(checkup::journal(home.state()));
+    findings.extend(checkup::restored(home.state(), unix_seconds(wall_clock())));
     findings
 }
 
