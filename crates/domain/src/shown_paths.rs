@@ -58,15 +58,20 @@ impl ShownPaths {
     }
 }
 
-/// Writes the accents of a name out; all that is not ASCII if no accent stands alone in it.
+/// Writes the accents of a name out that stand alone; all that is not ASCII if there is none, or if
+/// what is left has a composed form still.
 fn written_out(name: &str) -> String {
-    let has_marks = name.chars().any(is_combining_mark);
+    let accents = escaped(name, is_combining_mark);
+    let is_told = accents != name && accents.nfc().eq(accents.chars());
+    if is_told { accents } else { escaped(name, |character| !character.is_ascii()) }
+}
+
+fn escaped(name: &str, is_escaped: impl Fn(char) -> bool) -> String {
     let mut written = String::with_capacity(name.len() + 16);
     for character in name.chars() {
-        if is_combining_mark(character) || !has_marks && !character.is_ascii() {
-            written.extend(character.escape_unicode());
-        } else {
-            written.push(character);
+        match is_escaped(character) {
+            true => written.extend(character.escape_unicode()),
+            false => written.push(character),
         }
     }
     written
@@ -95,6 +100,8 @@ mod tests {
         assert_eq!(shown_together(folders), ["/x/caf\u{e9}/a.md", "/cafe\\u{301}/b.md"]);
         // The sign for Angstrom is a character of its own, without an accent.
         assert_eq!(shown_together(["/\u{c5}", "/\u{212b}"]), ["/\u{c5}", "/\\u{212b}"]);
+        let accented = ["/\u{c5}\u{301}", "/\u{212b}\u{301}"];
+        assert_eq!(shown_together(accented), ["/\u{c5}\\u{301}", "/\\u{212b}\\u{301}"]);
         let korean = ["/\u{ac00}", "/\u{1100}\u{1161}"];
         assert_eq!(shown_together(korean), ["/\u{ac00}", "/\\u{1100}\\u{1161}"]);
     }
@@ -103,7 +110,7 @@ mod tests {
         #[test]
         fn no_two_paths_of_an_output_look_the_same(
             paths in prop::collection::btree_set(
-                "(/[ae\u{e9}\u{301}\u{302}\u{212b}\u{c5}]{1,3}){1,2}",
+                "(/[ae\u{e9}\u{301}\u{302}\u{212b}\u{c5}\u{ac00}\u{1100}\u{1161}]{1,3}){1,2}",
                 2..8,
             ),
         ) {
