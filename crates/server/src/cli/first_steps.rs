@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use clap::Command;
 
 use crate::cli::installation::Installation;
-use crate::config::declarations::{LISTEN, ROOT, STATE};
+use crate::config::declarations::{LISTEN, ROOT};
 use crate::config::{Config, SettingsList as _};
 
 /// The commands that `stile -h` lists.
@@ -19,8 +19,11 @@ const COMMON: &[&str] = &[
 /// Flags of several commands that a newcomer does not need.
 const RARE: &[&str] = &[
     "unguard", "tool_names", "show_token", "name", "json", "utc", "delimiter", "encoding",
-    "header", "skip", "rejected", "remove_all", "rows", "decimal", "watch",
+    "header", "skip", "rejected", "remove_all", "rows", "decimal", "watch", "transport", "user",
 ];
+
+/// The most values of a flag that short help lists.
+const MOST_VALUES: usize = 4;
 
 /// Prints the three first steps, for a program that was started without arguments.
 pub(crate) fn write_first_steps(
@@ -32,7 +35,7 @@ pub(crate) fn write_first_steps(
     for (command, what) in [
         ("serve ~/notes", "serves a folder to agents"),
         ("connect cursor --write", "connects a client, in another terminal"),
-        ("sign-in", "opens the page on which you decide who may do what"),
+        ("sign-in", "leads to the page on which you decide who may do what"),
     ] {
         writeln!(output, "{:width$}   {what}", format!("{stile} {command}"))?;
     }
@@ -43,6 +46,10 @@ pub(crate) fn write_first_steps(
 /// as `stile --version`.
 pub(crate) fn as_flags(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let flag = match arguments.get(1).and_then(|word| word.to_str()) {
+        Some("help") if arguments.get(2).is_some_and(|word| word == "version") => {
+            arguments.truncate(2);
+            "--help"
+        }
         Some("help") => "--help",
         // There is one version, whatever a person names behind the word.
         Some("version") => {
@@ -62,9 +69,10 @@ pub(crate) fn wants_short_help(arguments: &[OsString]) -> bool {
 }
 
 /// Returns the same commands with help that fits on a screen: without rare commands, without most
-/// settings, and without the explanations.
+/// settings, and of each flag the first sentence alone, without its default and without a long
+/// list of values.
 pub(crate) fn shortened(command: Command) -> Command {
-    let shown = [&ROOT.declaration, &LISTEN.declaration, &STATE.declaration].map(|it| it.key);
+    let shown = [&ROOT.declaration, &LISTEN.declaration].map(|it| it.key);
     let hidden: Vec<&str> = Config::DECLARATIONS
         .iter()
         .map(|declaration| declaration.key)
@@ -78,13 +86,27 @@ pub(crate) fn shortened(command: Command) -> Command {
     shortened_below(command, "", &hidden)
 }
 
+/// Returns a text to its first period, and without the default in brackets behind it.
+fn first_sentence(text: &str) -> String {
+    let first = text.split_once(". ").map_or(text, |(first, _)| first);
+    let first = first.split_once(" [").map_or(first, |(first, _)| first);
+    format!("{}.", first.trim_end_matches('.'))
+}
+
 fn shortened_below(command: Command, parents: &str, hidden: &[&str]) -> Command {
     let name = format!("{parents}{}", command.get_name());
     let more = format!("`{name} --help` shows everything, with examples.");
     command
         .mut_args(|argument| {
             let is_hidden = hidden.contains(&argument.get_id().as_str());
-            if is_hidden { argument.hide(true) } else { argument }
+            let has_many = argument.get_possible_values().len() > MOST_VALUES;
+            let first = argument.get_help().map(|help| first_sentence(&help.to_string()));
+            let argument = argument.hide(is_hidden).hide_default_value(true);
+            let argument = argument.hide_possible_values(has_many);
+            match first {
+                Some(first) => argument.help(first),
+                None => argument,
+            }
         })
         .mut_subcommands(|command| shortened_below(command, &format!("{name} "), hidden))
         .after_help(more)
@@ -102,6 +124,7 @@ mod tests {
     fn help_and_version_are_words_too() {
         for (typed, meant) in [
             ("stile help", "stile --help"),
+            ("stile help version", "stile --help"),
             ("stile help token list", "stile token list --help"),
             ("stile version", "stile --version"),
             ("stile version server", "stile --version"),
@@ -127,8 +150,8 @@ mod tests {
     }
 
     #[test]
-    fn short_help_fits_on_one_screen() {
-        let command = || crate::cli::arguments::command(Config::DECLARATIONS).term_width(100);
+    fn short_help_fits_on_one_small_screen() {
+        let command = || crate::cli::arguments::command(Config::DECLARATIONS).term_width(80);
         let mut all = Vec::new();
         paths(&command(), "", &mut all);
         for path in all {
@@ -136,21 +159,13 @@ mod tests {
             let help = shortened(command()).try_get_matches_from(words(&line)).unwrap_err();
             let help = help.to_string();
             assert!(
-                help.lines().count() <= 40,
+                help.lines().count() <= 24,
                 "`{line}` has {} lines:\n{help}",
                 help.lines().count()
             );
             let full = line.replace(" -h", " --help");
             assert!(help.contains(&format!("`{full}`")), "{help}");
         }
-    }
-
-    #[test]
-    fn the_first_help_fits_on_a_small_terminal() {
-        let command = crate::cli::arguments::command(Config::DECLARATIONS).term_width(80);
-        let help = shortened(command).try_get_matches_from(words("stile -h")).unwrap_err();
-        let help = help.to_string();
-        assert!(help.lines().count() <= 24, "{} lines:\n{help}", help.lines().count());
     }
 
     #[test]
@@ -163,7 +178,7 @@ mod tests {
         insta::assert_snapshot!(said(Installation::File), @r"
         stile serve ~/notes            serves a folder to agents
         stile connect cursor --write   connects a client, in another terminal
-        stile sign-in                  opens the page on which you decide who may do what
+        stile sign-in                  leads to the page on which you decide who may do what
 
         `stile -h` shows the common commands, `stile --help` all of them.
         ");

@@ -138,11 +138,34 @@ fn is_below_target(folder: &Path) -> bool {
     folder.ends_with("target") || folder.parent().is_some_and(|parent| parent.ends_with("target"))
 }
 
+/// Returns the words that start this program from another folder and at another time. A copy in the
+/// cache of `npx` or `uvx` may be gone tomorrow, so its words start it.
+pub(crate) fn words_of_this_program() -> Vec<String> {
+    let (installation, _) = Installation::of_this_program();
+    match installation.words() {
+        Some(words) => words.iter().map(|word| (*word).to_owned()).collect(),
+        None => vec![program()],
+    }
+}
+
 /// Returns the program as a command line or a client can start it: its path if the system knows the
 /// path, because a person who runs the program from a checkout has no command `stile`.
 pub(crate) fn program() -> String {
-    std::env::current_exe()
-        .map_or_else(|_| "stile".to_owned(), |path| path.to_string_lossy().into_owned())
+    let Ok(program) = std::env::current_exe() else { return "stile".to_owned() };
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&folders).collect();
+    lasting(&program, &folders).to_string_lossy().into_owned()
+}
+
+/// Returns the path in one of `folders` that leads to a program, if there is one. What manages
+/// packages keeps a link there, and removes the program behind it when it has a newer one.
+fn lasting(program: &Path, folders: &[PathBuf]) -> PathBuf {
+    let name = program.file_name().unwrap_or_default();
+    let leads_there = |path: &PathBuf| {
+        path.is_absolute() && path.canonicalize().is_ok_and(|target| target == program)
+    };
+    let found = folders.iter().map(|folder| folder.join(name)).find(leads_there);
+    found.unwrap_or_else(|| program.to_owned())
 }
 
 #[cfg(test)]
@@ -185,6 +208,22 @@ mod tests {
         }
         let nothing = |path: &Path| path == Path::new("/var/lib/rpm");
         assert_eq!(Installation::of(Path::new("/usr/bin/stile"), &nothing), Installation::Rpm);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_in_the_folders_of_programs_lasts_longer_than_what_it_leads_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        for name in ["Cellar", "bin", "other"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        let program = at("Cellar/stile");
+        std::fs::write(&program, "").unwrap();
+        std::fs::write(at("other/stile"), "").unwrap();
+        std::os::unix::fs::symlink(&program, at("bin/stile")).unwrap();
+        assert_eq!(lasting(&program, &[at("other"), at("bin")]), at("bin/stile"));
+        assert_eq!(lasting(&program, &[at("other"), at("gone")]), program);
     }
 
     #[test]

@@ -147,6 +147,10 @@ fn a_service_without_a_manager_leaves_nothing_behind() {
     let newcomer = Newcomer::new();
     let home = newcomer.rig.home();
     let notes = home.join("notes");
+    let mistyped = newcomer.rig.command(&["service", "install", "nots", "--no-start"]).output();
+    let (_, error, code) = said(mistyped.unwrap());
+    assert!(code == Some(2) && error.contains("there is no folder"), "{error}");
+    std::fs::create_dir_all(&notes).unwrap();
     let mut install = newcomer.rig.command(&["service", "install", notes.to_str().unwrap()]);
     // The manager is found by an address in the environment, and there is none.
     let unmanaged = install.env_remove("DBUS_SESSION_BUS_ADDRESS").env_remove("XDG_RUNTIME_DIR");
@@ -154,7 +158,7 @@ fn a_service_without_a_manager_leaves_nothing_behind() {
         said(unmanaged.env("XDG_CONFIG_HOME", home.join("c")).output().unwrap());
     assert_eq!((output.as_str(), code), ("", Some(1)), "{error}");
     assert!(error.contains("so nothing was written") && error.contains("--no-start"), "{error}");
-    assert_eq!(std::fs::read_dir(&home).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(&home).unwrap().count(), 1, "the folder alone");
 }
 
 #[test]

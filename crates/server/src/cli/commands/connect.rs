@@ -67,7 +67,8 @@ pub(super) fn connect(
         None if file.file.text().is_some() => "adds this entry",
         None => "makes this file",
     };
-    let command = format!("stile connect {} --write", client.name);
+    let (installation, _) = Installation::of_this_program();
+    let command = format!("{} connect {} --write", installation.command(), client.name);
     writeln!(output, "`{command}` {change}, with a token of its own if it has one:\n")?;
     output.write_all(file.rendered(&entry)?.as_bytes())?;
     Ok(())
@@ -272,12 +273,7 @@ impl Order {
             let state = absolute(&self.resolved.config.state).to_string_lossy().into_owned();
             arguments.extend(["--state".to_owned(), state]);
         }
-        // A copy in the cache of `npx` or `uvx` may be gone tomorrow, so its words start it.
-        let (installation, _) = Installation::of_this_program();
-        let mut words: Vec<String> = match installation.words() {
-            Some(words) => words.iter().map(|word| (*word).to_owned()).collect(),
-            None => vec![installation::program()],
-        };
+        let mut words = installation::words_of_this_program();
         words.append(&mut arguments);
         let program = words.remove(0);
         let values = EntryValues { url, token, program, arguments: words };
@@ -513,7 +509,12 @@ fn list(
     let config = settings(matches, environment).ok().map(|resolved| resolved.config);
     let home = config.as_ref().and_then(|config| Home::open_existing(config).ok());
     let tokens = home.and_then(|home| home.tokens_to_read().ok());
+    let now = unix_seconds(wall_clock());
     let is_ended = |target: &Target| match (target, &config, &tokens) {
+        (Target::Http { token: Some(token), .. }, _, Some(tokens)) => {
+            let record = identifier(token).and_then(|jti| tokens.find(&jti).ok().flatten());
+            record.is_some_and(|record| record.revoked.is_some() || record.expires <= now)
+        }
         (Target::Command(words), Some(config), Some(tokens)) => {
             let state = absolute(&config.state);
             StdioEntry::of(words).is_some_and(|entry| entry.ended(tokens, &state).is_some())

@@ -72,6 +72,12 @@ fn plan(matches: &ArgMatches, environment: Environment<'_>) -> Result<ServicePla
     {
         resolved.config.root = server.root;
     }
+    let is_typed = !matches.get_flag("print") && *resolved.source(&ROOT) != Source::Default;
+    if is_typed && !resolved.config.root.is_dir() {
+        let root = resolved.config.root.display();
+        let message = format!("there is no folder {root}; make it, or name another one");
+        return Err(Failure::Usage(message));
+    }
     let text = |path: &PathBuf| absolute(path).to_string_lossy().into_owned();
     let (root, state) = (text(&resolved.config.root), text(&resolved.config.state));
     let mut command = vec![installation::program(), "serve".to_owned(), root.clone()];

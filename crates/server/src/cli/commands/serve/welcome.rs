@@ -50,7 +50,7 @@ impl Welcome<'_> {
     pub(super) fn print(&self, space: &SpaceOfFolder, address: SocketAddr) {
         let Self { resolved, minter, .. } = self;
         print_address(&resolved.config, address);
-        let program = installation::program();
+        let program = installation::words_of_this_program();
         if !io::stdout().is_terminal() {
             // The folder is named only where it must be, since this line may end up in a log.
             let root =
@@ -97,10 +97,12 @@ fn state_arguments(resolved: &Resolved) -> Vec<String> {
     }
 }
 
-fn mint_command(program: &str, resolved: &Resolved, root: Option<String>) -> String {
-    let words = [program, "token", "--scope", "write:/"].map(str::to_owned);
-    words
-        .into_iter()
+fn mint_command(program: &[String], resolved: &Resolved, root: Option<String>) -> String {
+    let words = ["token", "--scope", "write:/"].map(str::to_owned);
+    program
+        .iter()
+        .cloned()
+        .chain(words)
         .chain(root.into_iter().flat_map(|root| ["--root".to_owned(), root]))
         .chain(state_arguments(resolved))
         .map(|word| quoted(&word))
@@ -109,17 +111,20 @@ fn mint_command(program: &str, resolved: &Resolved, root: Option<String>) -> Str
 }
 
 /// Returns what a person at a terminal needs to connect a client, and the link to the owner's page.
+/// `program` has the words that start this program.
 fn welcome(
-    program: &str,
+    program: &[String],
     resolved: &Resolved,
     address: SocketAddr,
     shown: &ShownToken,
     page: Option<&str>,
 ) -> String {
+    let Some((first, rest)) = program.split_first() else { return String::new() };
+    let typed = program.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let page = page.map_or_else(String::new, |page| {
         format!(
             "Your page, on which you see and decide what agents do. The link works once, for ten\n\
-             minutes; `{program} page` prints another:\n\n  {page}\n\n"
+             minutes; `{typed} page` prints another:\n\n  {page}\n\n"
         )
     });
     let (token, age) = match shown {
@@ -129,7 +134,8 @@ fn welcome(
     let until = local_time::day(unix_time::instant(token.expires));
     let token = &token.token;
     let root = resolved.config.root.to_string_lossy().into_owned();
-    let mut args = ["stdio", &root, "--client", PASTED].map(str::to_owned).to_vec();
+    let mut args = rest.to_vec();
+    args.extend(["stdio", &root, "--client", PASTED].map(str::to_owned));
     args.extend(state_arguments(resolved));
     let http = json!({
         "mcpServers": {
@@ -141,14 +147,14 @@ fn welcome(
         }
     });
     let quoted_root = quoted(&root);
-    let stdio = json!({ "command": program, "args": args });
+    let stdio = json!({ "command": first, "args": args });
     format!(
         "\nServing {root}. Paste this into an MCP client that speaks HTTP. It holds {age},\n\
          which may read and change everything until {until}, so treat it as a password:\n\n\
          {http:#}\n\n\
          For a client that starts its servers itself, with a name of its own after --client:\n\n\
          \"stile\": {stdio}\n\n\
-         {page}A token that may do less: {program} token --scope read:/notes/ --root {quoted_root}\n\
+         {page}A token that may do less: {typed} token --scope read:/notes/ --root {quoted_root}\n\
          Stop with Ctrl-C.\n\n"
     )
 }
@@ -166,6 +172,10 @@ mod tests {
             .unwrap()
     }
 
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
     #[test]
     fn a_terminal_shows_how_to_connect_a_client() {
         let resolved = resolved(&[("root", "/srv/my notes"), ("state", "/nonexistent/the state")]);
@@ -179,11 +189,12 @@ mod tests {
             ("welcome_new", ShownToken::New(token()), Some(page)),
             ("welcome_again", ShownToken::Again(token()), None),
         ] {
-            let text = welcome("/opt/stile", &resolved, resolved.config.listen, &shown, page);
+            let text =
+                welcome(&words("/opt/stile"), &resolved, resolved.config.listen, &shown, page);
             insta::assert_snapshot!(name, text);
         }
         assert_eq!(
-            mint_command("stile", &resolved, Some("/srv/my notes".to_owned())),
+            mint_command(&words("stile"), &resolved, Some("/srv/my notes".to_owned())),
             "stile token --scope write:/ --root '/srv/my notes' --state '/nonexistent/the state'"
         );
     }
@@ -212,6 +223,9 @@ mod tests {
         ] {
             assert_eq!(client_url(&tls.config, address.parse().unwrap()), url);
         }
-        assert_eq!(mint_command("stile", &default, None), "stile token --scope write:/");
+        assert_eq!(
+            mint_command(&words("npx --yes stile-mcp"), &default, None),
+            "npx --yes stile-mcp token --scope write:/"
+        );
     }
 }
