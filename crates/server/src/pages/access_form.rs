@@ -30,7 +30,7 @@ pub const NAMED_CHOICE: &str = "named-choice";
 
 /// What a page shows of the choices about files.
 pub struct AccessForm<'a> {
-    /// The lines.
+    /// The lines that the owner decides about.
     pub lines: Vec<LineForm>,
     /// What the owner chose so far; `None` at first.
     pub chosen: Option<&'a FormParameters>,
@@ -46,7 +46,7 @@ pub struct AccessForm<'a> {
 
 /// A right that the owner allows, narrows or removes.
 pub struct LineForm {
-    /// The right.
+    /// The right, and why the page has it.
     pub line: AccessLine,
     /// The folders to which it can be narrowed, the most important first.
     pub folders: Vec<SpacePath>,
