@@ -156,6 +156,15 @@ impl AccessForm<'_> {
                 details class="opened" open {
                     summary { "What that opens of each folder" }
                     ul id="tree" class="tree" data-grows { @for row in &rows { (row) } }
+                    // What was chosen of a folder whose row has no room stays as it is.
+                    div id="unshown" data-follows {
+                        @for folder in self.tree.iter().skip(rows.len()) {
+                            @if let Some(choice) = folder.choice.filter(|_| self.chosen.is_some()) {
+                                input type="hidden" name=(tree_field(&folder.path))
+                                    value=(choice.word());
+                            }
+                        }
+                    }
                     p class="muted" {
                         @if left_out > 0 { (left_out) " more folders, and those further in, are " }
                         @else { "Folders further in are " }
