@@ -30,7 +30,7 @@ pub const NAMED_CHOICE: &str = "named-choice";
 
 /// What a page shows of the choices about files.
 pub struct AccessForm<'a> {
-    /// The lines.
+    /// The lines that the owner decides about.
     pub lines: Vec<LineForm>,
     /// What the owner chose so far; `None` at first.
     pub chosen: Option<&'a FormParameters>,
@@ -46,7 +46,7 @@ pub struct AccessForm<'a> {
 
 /// A right that the owner allows, narrows or removes.
 pub struct LineForm {
-    /// The right.
+    /// The right, and why the page has it.
     pub line: AccessLine,
     /// The folders to which it can be narrowed, the most important first.
     pub folders: Vec<SpacePath>,
@@ -156,6 +156,15 @@ impl AccessForm<'_> {
                 details class="opened" open {
                     summary { "What that opens of each folder" }
                     ul id="tree" class="tree" data-grows { @for row in &rows { (row) } }
+                    // What was chosen of a folder whose row has no room stays as it is.
+                    div id="unshown" data-follows {
+                        @for folder in self.tree.iter().skip(rows.len()) {
+                            @if let Some(choice) = folder.choice.filter(|_| self.chosen.is_some()) {
+                                input type="hidden" name=(tree_field(&folder.path))
+                                    value=(choice.word());
+                            }
+                        }
+                    }
                     p class="muted" {
                         @if left_out > 0 { (left_out) " more folders, and those further in, are " }
                         @else { "Folders further in are " }

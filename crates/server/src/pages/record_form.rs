@@ -6,8 +6,8 @@
 //! script the button of the page that shows what the choices mean adds it.
 //!
 //! A page has a size. A stream that it has no room to show whole is closed: its tick and what the
-//! client would see, and a button that opens it. Of many fields a part is shown, and buttons lead to
-//! the others. What is not shown is carried by the form and stays as it is.
+//! client would see, and a button that opens it. Of many fields a part is shown, and buttons lead
+//! to the others. What is not shown is carried by the form and stays as it is.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -21,7 +21,6 @@ use super::room::Room;
 use super::times::{Required, day_input, time_input};
 use crate::sign_in::carried_ticks::CarriedTicks;
 use crate::sign_in::parameters::FormParameters;
-use crate::sign_in::record_choices::UnreadableChoice;
 use crate::sign_in::record_sample::shown_beside;
 
 /// The name of the list that adds a stream.
@@ -85,6 +84,17 @@ pub fn until_field(index: usize) -> String {
 pub fn opened_fields(form: &FormParameters) -> Option<(usize, usize)> {
     let (index, first) = form.named_from(OPEN_FIELD).next()?;
     index.parse().ok().zip(first.parse().ok())
+}
+
+/// What of a form cannot be read. It must not widen what is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadableChoice {
+    /// A time is malformed.
+    #[error("A time of the records cannot be read, so nothing was granted. Choose it again.")]
+    Time,
+    /// The page had other fields than there are now.
+    #[error("The fields of the records changed meanwhile, so nothing was granted. Choose again.")]
+    OtherFields,
 }
 
 /// What a page shows of the choices about records.

@@ -82,7 +82,11 @@ fn row(visit: &Visit<'_>, stream: &DeclaredStream) -> Markup {
         tr {
             td { strong { bdi { (name) } } }
             td { bdi { (shown_ends(stream.connection.as_str(), MAX_NAME)) } }
-            td class="number" { (stream.records) }
+            td class="number" {
+                (stream.records)
+                // Where the page is narrow, no heading says what is counted.
+                span class="unit" { @if stream.records == 1 { " record" } @else { " records" } }
+            }
             td {
                 @match stream.latest {
                     Some(at) => { (when(visit.now, at.0.div_euclid(1_000_000))) }

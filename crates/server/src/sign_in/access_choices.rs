@@ -367,6 +367,15 @@ mod tests {
         assert!(!names_a_folder(&differs));
         let page = choices.form(Some(&differs)).markup(60_000).into_string();
         assert!(page.contains("says something else of that folder"), "{page}");
+        // What was chosen of more folders than there is room for stays in the form.
+        let rows: Vec<String> = years.iter().take(200).map(|year| format!("tree:{year}")).collect();
+        let rows: Vec<(&str, &str)> = rows.iter().map(|row| (row.as_str(), "nothing")).collect();
+        let many = form(&[&[line], &rows[..]].concat());
+        let page = choices.form(Some(&many)).markup(60_000).into_string();
+        assert!(page.matches("<bdi>").count() < 200, "not all rows have room");
+        for (name, _) in &rows {
+            assert_eq!(page.matches(&format!("name=\"{name}\"")).count(), 1, "{name}");
+        }
         let absent = form(&[line, ("named-folder", "/wrok"), ("named-choice", "nothing")]);
         let page = choices.form(Some(&absent)).markup(60_000).into_string();
         assert!(page.contains("there is no such folder now"), "{page}");

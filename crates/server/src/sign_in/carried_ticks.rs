@@ -1,9 +1,9 @@
 //! The ticks of a list that a form carries, because its page has no room to show them.
 //!
-//! A page shows a part of a long list. Its form says which part, so that a tick that is absent there
-//! was taken away, and how the others stand, so that they stay as they are: as numbers in the list,
-//! since names can be long. A digest of the names comes with them. If the list is another one by
-//! then, the numbers mean other names, and nothing can be read.
+//! A page shows a part of a long list. Its form says which part, so that a tick that is absent
+//! there was taken away, and how the others stand, so that they stay as they are: as numbers in the
+//! list, since names can be long. A digest of the names comes with them. If the list is another one
+//! by then, the numbers mean other names, and nothing can be read.
 
 use std::ops::Range;
 
@@ -47,9 +47,13 @@ impl CarriedTicks {
         Some(Self { shown: start..end, ticked: (0..names.len()).map(is_ticked).collect() })
     }
 
-    /// Returns whether a name is ticked, where `is_sent` says whether the form has its tick.
-    pub fn is_ticked(&self, at: usize, is_sent: bool) -> bool {
-        if self.shown.contains(&at) { is_sent } else { self.ticked.get(at).is_some_and(|it| *it) }
+    /// Returns whether a name is ticked, of which the form has sent this tick.
+    pub fn is_ticked(&self, at: usize, sent: Option<&str>) -> bool {
+        if self.shown.contains(&at) {
+            sent.is_some()
+        } else {
+            self.ticked.get(at).is_some_and(|it| *it)
+        }
     }
 }
 
@@ -76,7 +80,7 @@ mod tests {
             let read = CarriedTicks::read(&text, &names).unwrap();
             for (at, (before, sent)) in ticks.iter().enumerate() {
                 let is_shown = (start..start + count).contains(&at);
-                prop_assert_eq!(read.is_ticked(at, *sent), if is_shown { *sent } else { *before });
+                prop_assert_eq!(read.is_ticked(at, sent.then_some("on")), if is_shown { *sent } else { *before });
             }
             prop_assert_eq!(CarriedTicks::read(&text, &[&names[..], &["more"]].concat()), None);
         }
@@ -86,7 +90,7 @@ mod tests {
     fn what_is_malformed_or_of_another_list_is_not_read() {
         let names = ["a", "b", "c", "d", "e"];
         let text = CarriedTicks::text(&names, 0..2, |at| at == 4);
-        assert!(CarriedTicks::read(&text, &names).unwrap().is_ticked(4, false));
+        assert!(CarriedTicks::read(&text, &names).unwrap().is_ticked(4, None));
         for bad in ["", "1.2", &text[1..], &format!("{text}0"), &text.replace("01", "0g")] {
             assert_eq!(CarriedTicks::read(bad, &names), None, "{bad}");
         }

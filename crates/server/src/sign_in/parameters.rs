@@ -6,8 +6,9 @@
 use stile_domain::percent::decode_form;
 use stile_domain::records::instant::Instant;
 
-/// The longest query or form, in bytes.
-pub const MAX_PARAMETER_BYTES: usize = 32 * 1024;
+/// The longest query or form, in bytes. A form writes one byte of a name in up to three, so what a
+/// page sends back can be longer than the page.
+pub const MAX_PARAMETER_BYTES: usize = 96 * 1024;
 /// The most parameters of a query or form.
 const MAX_PARAMETERS: usize = 1000;
 

@@ -24,8 +24,8 @@ use super::record_sample::{SampleOf, sample};
 use crate::pages::grant_words::{MAX_FIELDS, SeenTimes, TimesOf, seen_sentence};
 use crate::pages::record_form::{
     AddedStream, CLOSED_FIELDS, FieldTick, MORE_FIELD, Openness, RecordForm, StreamForm,
-    connection_field, connections_field, field_field, fields_field, opened_fields, since_field,
-    stream_field, until_field,
+    UnreadableChoice, connection_field, connections_field, field_field, fields_field,
+    opened_fields, since_field, stream_field, until_field,
 };
 use crate::pages::times::{first_day_from, input_value};
 
@@ -33,17 +33,6 @@ use crate::pages::times::{first_day_from, input_value};
 const MAX_STREAMS: usize = 32;
 /// The most streams of which the owner is shown records.
 const MAX_SAMPLED: usize = 8;
-
-/// What of a form cannot be read. It must not widen what is granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UnreadableChoice {
-    /// A time is malformed.
-    #[error("A time of the records cannot be read, so nothing was granted. Choose it again.")]
-    Time,
-    /// The page had other fields than there are now.
-    #[error("The fields of the records changed meanwhile, so nothing was granted. Choose again.")]
-    OtherFields,
-}
 
 /// Why a stream is in the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -325,7 +314,7 @@ impl<'a> RecordChoices<'a> {
             &of_form,
         ) {
             _ if is_only => true,
-            (Some(sent), Some(carried)) => carried.is_ticked(*at, sent.is_some()),
+            (Some(sent), Some(carried)) => carried.is_ticked(*at, sent),
             (Some(sent), None) => sent.is_some(),
             (None, _) => named.is_some_and(|names| names.contains(connection)),
         };
@@ -336,7 +325,7 @@ impl<'a> RecordChoices<'a> {
             &carried,
         ) {
             _ if field.is_required => true,
-            (Some(sent), Some(carried)) => carried.is_ticked(*at, sent.is_some()),
+            (Some(sent), Some(carried)) => carried.is_ticked(*at, sent),
             (Some(sent), None) => sent.is_some(),
             (None, _) => field.is_ticked,
         };

@@ -448,3 +448,28 @@ fn owner_records_with_days_are_limited_by_days_whatever_the_zone_of_the_reader()
     place.send(&mut owner, &page, "/owner/clients/edit", &[("do", "save")]);
     assert_eq!(grants(&place), before);
 }
+
+#[test]
+fn owner_records_of_fields_with_names_of_another_alphabet_are_chosen_like_others() {
+    let place = Place::new();
+    // In a form each of these letters takes nine bytes, and in the page three.
+    let row: serde_json::Map<String, Value> =
+        (0..300).map(|number| (format!("{number:03}{}", "欄".repeat(40)), json!("v"))).collect();
+    let mut row = Value::Object(row);
+    row["id"] = json!("a");
+    place.import("wide", "rows", &format!("{row}\n"));
+    let mut owner = place.signed_in_browser();
+    let page = owner.get(&place.at("/owner/grant?connection=wide&stream=rows"));
+    let names = form_to(&page, "/owner/grant").names;
+    let mut changes: Vec<(&str, &str)> = names
+        .iter()
+        .filter(|name| name.starts_with("field-0-"))
+        .map(|name| (name.as_str(), "on"))
+        .collect();
+    let count = changes.len();
+    changes.extend([("client", "reader"), ("do", "make")]);
+    let made = place.send(&mut owner, &page, "/owner/grant", &changes);
+    let words = text_of(&made);
+    assert!(words.contains("id=\"made-token\""), "{words}");
+    assert!(words.contains(&format!(" and {} more fields of rows", count - 12)), "{words}");
+}

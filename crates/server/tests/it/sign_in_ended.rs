@@ -59,6 +59,8 @@ fn a_registration_stores_nothing_and_outlives_a_restart_a_restored_backup_and_st
     let place = Place::new();
     let archive = place.rig.state.with_file_name("backup.zip");
     let archive = archive.to_str().unwrap();
+    let mut browser = place.signed_in_browser();
+    assert!(!place.text_at(&mut browser, "/owner/health").contains("brought back"));
     place.stile(&["backup", archive]);
     let client = ScriptedClient::connect(&place.url());
     for _ in 0..30 {
@@ -73,6 +75,11 @@ fn a_registration_stores_nothing_and_outlives_a_restart_a_restored_backup_and_st
     });
     let client = ScriptedClient { server: discover(&place.url()), url: place.url(), ..client };
     let mut browser = place.signed_in_browser();
+    // The pages say what the terminal said to whoever brought the state back.
+    for page in ["/owner/clients", "/owner/health"] {
+        let words = place.text_at(&mut browser, page);
+        assert!(words.contains("what you ended after that is valid again"), "{page}: {words}");
+    }
     let tokens = client.tokens(&mut browser, "read:/work/");
     assert_eq!(read_file(&place, access_of(&tokens), "/work/plan.md").0, 200);
     // A list shows the beginning of the identifier, which is enough to name the client.
