@@ -317,7 +317,7 @@ fn token(settings: Settings<'_>) -> Command {
         .arg(grant("Let the token see the records of this grant.").conflicts_with("owner"))
         .arg(flag(
             "owner",
-            "Mint an owner's token, which may read, import and delete all records, declare \
+            "Mint an owner's token. It may read, import and delete all records, declare \
                     streams, and make and revoke grants and their tokens.",
         ))
         .args_conflicts_with_subcommands(true)

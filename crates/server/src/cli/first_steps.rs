@@ -20,6 +20,7 @@ const COMMON: &[&str] = &[
 const RARE: &[&str] = &[
     "unguard", "tool_names", "show_token", "name", "json", "utc", "delimiter", "encoding",
     "header", "skip", "rejected", "remove_all", "rows", "decimal", "watch", "transport", "user",
+    "add_fields", "time_field",
 ];
 
 /// The most values of a flag that short help lists.
@@ -86,9 +87,11 @@ pub(crate) fn shortened(command: Command) -> Command {
     shortened_below(command, "", &hidden)
 }
 
-/// Returns a text to its first period, and without the default in brackets behind it.
+/// Returns a text to its first period or semicolon, and without the default in brackets behind it.
 fn first_sentence(text: &str) -> String {
-    let first = text.split_once(". ").map_or(text, |(first, _)| first);
+    let first = [". ", "; "]
+        .iter()
+        .fold(text, |text, end| text.split_once(end).map_or(text, |(first, _)| first));
     let first = first.split_once(" [").map_or(first, |(first, _)| first);
     format!("{}.", first.trim_end_matches('.'))
 }
@@ -96,13 +99,20 @@ fn first_sentence(text: &str) -> String {
 fn shortened_below(command: Command, parents: &str, hidden: &[&str]) -> Command {
     let name = format!("{parents}{}", command.get_name());
     let more = format!("`{name} --help` shows everything, with examples.");
+    let about = command.get_about().map(|about| first_sentence(&about.to_string()));
+    let command = match about {
+        Some(about) => command.about(about),
+        None => command,
+    };
     command
         .mut_args(|argument| {
             let is_hidden = hidden.contains(&argument.get_id().as_str());
             let has_many = argument.get_possible_values().len() > MOST_VALUES;
             let first = argument.get_help().map(|help| first_sentence(&help.to_string()));
-            let argument = argument.hide(is_hidden).hide_default_value(true);
-            let argument = argument.hide_possible_values(has_many);
+            let mut argument = argument.hide(is_hidden);
+            if argument.get_action().takes_values() {
+                argument = argument.hide_default_value(true).hide_possible_values(has_many);
+            }
             match first {
                 Some(first) => argument.help(first),
                 None => argument,
