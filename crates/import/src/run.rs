@@ -450,7 +450,7 @@ impl Import<'_> {
             _ => None,
         };
         let key = match fixed {
-            Some((field, _)) => KeyChoice::Given(vec![field.to_owned()]),
+            Some((field, reason)) => KeyChoice::OfForm(field.to_owned(), reason),
             None if self.key.is_empty() => KeyChoice::Infer,
             None => KeyChoice::Given(self.key.to_vec()),
         };
@@ -466,13 +466,6 @@ impl Import<'_> {
         let mut inferred = inferred.map_err(ImportError::Key)?;
         if infers_key && have_parents {
             add_parent_to_key(&mut inferred)?;
-        }
-        if let Some((_, reason)) = fixed {
-            inferred
-                .reasons
-                .iter_mut()
-                .filter(|line| line.starts_with("the key is made of"))
-                .for_each(|line| *line = reason.to_owned());
         }
         Ok(Some((inferred.declaration, inferred.reasons)))
     }

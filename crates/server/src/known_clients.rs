@@ -314,23 +314,26 @@ fn minute(seconds: i64) -> Cow<'static, str> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_identifier_that_another_client_chose_as_its_name_means_neither() {
-        let address = "https://app.example/client.json";
-        let client = |id: &str, name: &str, caller: &str| KnownClient {
+    fn client(id: &str, name: &str, caller: &str) -> KnownClient {
+        KnownClient {
             id: id.to_owned(),
             name: name.to_owned(),
             is_named_by_owner: false,
             since: 0,
             callers: vec![caller.to_owned()],
-        };
+        }
+    }
+
+    fn author(name: &str, token: &str) -> ChangeAuthor {
+        ChangeAuthor { name: name.to_owned(), token: Some(token.to_owned()) }
+    }
+
+    #[test]
+    fn an_identifier_that_another_client_chose_as_its_name_means_neither() {
+        let address = "https://app.example/client.json";
         let clients = vec![client(address, "app", "approval-one"), client("B7", address, "two")];
         let of_caller = HashMap::from([("approval-one".to_owned(), 0), ("two".to_owned(), 1)]);
         let known = KnownClients { clients, of_caller, of_approvals: HashMap::new() };
-        let author = |name: &str, token: &str| ChangeAuthor {
-            name: name.to_owned(),
-            token: Some(token.to_owned()),
-        };
         let honest = BTreeSet::from([author("app", "approval-one")]);
         let all = BTreeSet::from([author("app", "approval-one"), author(address, "two")]);
         let of = |id: &str| MeantClient::Callers(vec![id.to_owned()]);
@@ -343,13 +346,7 @@ mod tests {
 
     #[test]
     fn clients_of_one_name_are_told_apart_by_the_minute_or_the_identifier() {
-        let client = |id: &str, name: &str, since| KnownClient {
-            id: id.to_owned(),
-            name: name.to_owned(),
-            is_named_by_owner: false,
-            since,
-            callers: Vec::new(),
-        };
+        let client = |id, name, since| KnownClient { since, ..client(id, name, "caller") };
         let decoy = "cursor (since 1970-01-01 00:00 UTC)";
         let long = "A5XzZFc58PrVZIYJRon8mN2vWq0123456789abcdefgh";
         let clients = vec![
@@ -373,22 +370,11 @@ mod tests {
 
     #[test]
     fn a_name_that_is_the_shown_identifier_of_another_client_means_neither() {
-        let client = |id: &str, name: &str, caller: &str| KnownClient {
-            id: id.to_owned(),
-            name: name.to_owned(),
-            is_named_by_owner: false,
-            since: 0,
-            callers: vec![caller.to_owned()],
-        };
         let helper = "A5XzZFc58PrVZIYJRon8mN2vWq0123456789abcdefgh";
         let decoy = shortened(helper).into_owned();
         let clients = vec![client(helper, "helper", "one"), client("B7", &decoy, "two")];
         let of_caller = HashMap::from([("one".to_owned(), 0), ("two".to_owned(), 1)]);
         let known = KnownClients { clients, of_caller, of_approvals: HashMap::new() };
-        let author = |name: &str, token: &str| ChangeAuthor {
-            name: name.to_owned(),
-            token: Some(token.to_owned()),
-        };
         let all = BTreeSet::from([author("helper", "one"), author(&decoy, "two")]);
         let said = known.meant_by(&decoy, &all, &all).unwrap_err().to_string();
         assert!(said.contains(helper) && said.contains("B7"), "{said}");

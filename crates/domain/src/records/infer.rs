@@ -45,6 +45,8 @@ const MAX_CANDIDATES: usize = 8;
 pub enum KeyChoice {
     /// The owner names the fields. An empty list means keys made from the content.
     Given(Vec<String>),
+    /// The form of the file has a field that tells its rows apart, and the reason in one line.
+    OfForm(String, &'static str),
     /// The field that looks like a key is chosen.
     Infer,
 }

@@ -6,7 +6,7 @@ use stile_domain::history::retention::victims;
 use stile_domain::records::instant::Instant;
 
 use super::error::HistoryError;
-use super::room::{Laters, RESERVATION_AGE, RoomMaker};
+use super::room::{Laters, RoomMaker, drop_dead_reservations};
 use super::settings::{self, HistoryLimits};
 use super::unrecorded::UnrecordedNames;
 use super::{History, UnrecordedChanges};
@@ -99,8 +99,7 @@ impl History {
     /// Removes files of versions that a killed process wrote and never recorded, and the
     /// reservations of such processes.
     pub(super) fn remove_orphans(&self) -> Result<(), HistoryError> {
-        let dead = now().0.saturating_sub(RESERVATION_AGE);
-        self.relaxed().execute("DELETE FROM reservations WHERE at < ?1", [dead])?;
+        drop_dead_reservations(&self.relaxed())?;
         for entry in std::fs::read_dir(self.objects())? {
             let entry = entry?;
             let name = entry.file_name();

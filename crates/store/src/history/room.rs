@@ -23,7 +23,14 @@ use super::unrecorded::UnrecordedNames;
 use crate::now;
 
 /// After this time in microseconds a reservation is of a process that was killed.
-pub(super) const RESERVATION_AGE: i64 = 10 * 60 * 1_000_000;
+const RESERVATION_AGE: i64 = 10 * 60 * 1_000_000;
+
+/// Removes the reservations of processes that were killed.
+pub(super) fn drop_dead_reservations(connection: &Connection) -> rusqlite::Result<()> {
+    let dead = now().0.saturating_sub(RESERVATION_AGE);
+    let mut delete = connection.prepare_cached("DELETE FROM reservations WHERE at < ?1")?;
+    delete.execute([dead]).map(drop)
+}
 
 /// A later version that goes to make room.
 struct Later {
@@ -235,10 +242,7 @@ impl<'t> RoomMaker<'t> {
         row: &ChangeRow,
         stored: &StoredVersion,
     ) -> rusqlite::Result<Result<VersionClass, NoRoom>> {
-        let dead = now().0.saturating_sub(RESERVATION_AGE);
-        self.transaction
-            .prepare_cached("DELETE FROM reservations WHERE at < ?1")?
-            .execute([dead])?;
+        drop_dead_reservations(self.transaction)?;
         let class = self.class_of(row)?;
         let (class, why) = self.make_for_version(row, class, stored)?;
         let Place::File(file) = &stored.place else { return Ok(Ok(class)) };

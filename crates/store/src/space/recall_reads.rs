@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use stile_domain::document::{DocumentKind, DocumentText, html_title};
 use stile_domain::error::Refusal;
@@ -33,7 +33,7 @@ use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
 use super::read::{facts_of, whole_utf_8};
 use super::recall_pages::{RecallBudget, RecallKind, RecallQuery};
-use super::shared_work::{EndOnDrop, SharedWork};
+use super::shared_work::{EndOnDrop, FEW, LONGEST_WAIT, SharedWork};
 use super::walk::{Found, WalkOrder, Walker};
 use super::whole_file::read_whole;
 use super::word_cache::{Generation, KnownContent};
@@ -46,10 +46,6 @@ const MAX_RANKED_BYTES: u64 = 4 * 1024 * 1024;
 const PROBE_BYTES: usize = 8 * 1024;
 /// The files that wait to be read at most.
 const QUEUE: usize = 64;
-/// The files after which helpers are worth their start.
-const FEW: u64 = 8;
-/// How long the thread that walks waits for helpers before it looks whether the call is over.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
 /// What was found of a file in one state, where the words that the space knows do not tell it.
 pub(super) type Remembered = HashMap<SpacePath, (FileStamp, Outcome)>;

@@ -5,6 +5,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The files after which helpers are worth their start.
+pub(super) const FEW: u64 = 8;
+/// How long the thread that walks waits for helpers before it looks whether the call is over.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
 /// The work that threads share.
 pub(super) struct SharedWork<J, O> {

@@ -34,7 +34,7 @@ use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
 use super::long_lines::{LONGEST_LINE, search_line_by_line};
 use super::read::{Utf8Check, facts_of};
-use super::shared_work::{EndOnDrop, SharedWork};
+use super::shared_work::{EndOnDrop, FEW, LONGEST_WAIT, SharedWork};
 use super::tree::{SLICE, below};
 use super::walk::{Found, WalkOrder, Walker};
 use super::walk_pages::{SearchHit, SearchPage, TextSearch};
@@ -46,13 +46,9 @@ const QUEUE: usize = 128;
 /// The largest file that is searched in one piece, in bytes. Each thread has a buffer of this size
 /// at most.
 const ONE_PIECE: u64 = 4 * 1024 * 1024;
-/// The files after which helpers are worth their start.
-const FEW: usize = 8;
 
 /// The byte order mark, which belongs to the file and not to its first line.
 const BOM: &str = "\u{feff}";
-/// How long the thread that walks waits for helpers before it looks whether the call is over.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
 /// The most bytes that are searched before the search looks whether it goes on.
 const AT_ONCE: usize = 64 << 10;
 /// How long a file is searched, which only an expression that is slow on it takes.
@@ -140,7 +136,7 @@ impl Inner {
                         }
                         None => is_walked = true,
                     }
-                    if added == FEW as u64 {
+                    if added == FEW {
                         while let Some(turn) = self.search_helpers.try_enter() {
                             let help = || {
                                 let stops = || work.is_over();

@@ -209,12 +209,9 @@ impl TokenStore {
         now: i64,
     ) -> Result<RefreshSpent, StateError> {
         self.change_rows("spend a refresh token of", |tables| {
-            let family: Option<String> = tables.first(
-                "SELECT \"authorization\" FROM refresh_tokens WHERE digest = ?1",
-                values![token],
-                |row| row.get(0),
-            )?;
-            let Some(id) = family else { return Ok(RefreshSpent::Never) };
+            let Some(id) = authorization_id_of(tables, token)? else {
+                return Ok(RefreshSpent::Never);
+            };
             // Of several servers that spend tokens of a family, one has its row at a time.
             let live =
                 lock(tables, &id)?.filter(|found| found.client == client && is_live(found, now));
@@ -309,12 +306,7 @@ impl TokenStore {
         token: &SecretDigest,
     ) -> Result<Option<AuthorizationRecord>, StateError> {
         self.read("look up", |tables| {
-            let id: Option<String> = tables.first(
-                "SELECT \"authorization\" FROM refresh_tokens WHERE digest = ?1",
-                values![token],
-                |row| row.get(0),
-            )?;
-            id.map_or(Ok(None), |id| find(tables, &id))
+            authorization_id_of(tables, token)?.map_or(Ok(None), |id| find(tables, &id))
         })
     }
 
@@ -450,6 +442,15 @@ pub enum Issued {
 
 fn is_live(authorization: &AuthorizationRecord, now: i64) -> bool {
     authorization.ended.is_none() && now < authorization.expires
+}
+
+/// Returns the authorization to which a refresh token belongs.
+fn authorization_id_of(
+    tables: Tables<'_>,
+    token: &SecretDigest,
+) -> Result<Option<String>, TableError> {
+    let text = "SELECT \"authorization\" FROM refresh_tokens WHERE digest = ?1";
+    tables.first(text, values![token], |row| row.get(0))
 }
 
 fn find(tables: Tables<'_>, id: &str) -> Result<Option<AuthorizationRecord>, TableError> {

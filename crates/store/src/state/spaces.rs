@@ -88,7 +88,7 @@ impl TokenStore {
     pub fn adopt(&self, folder: &Path, space: &OldSpace, now: i64) -> Result<(), StateError> {
         let (identity, path) = identity_and_path(folder)?;
         self.change("adopt a folder for", |tables| {
-            tables.execute("UPDATE spaces SET path = NULL WHERE path = ?1", values![path])?;
+            free_path(tables, &path)?;
             // The identifier stays, so that no folder gets the tokens of that space by chance.
             let own_query = "SELECT audience FROM spaces WHERE folder = ?1 AND audience <> ?2";
             let own = values![identity, space.audience];
@@ -210,13 +210,18 @@ fn bind(tables: Tables<'_>, identity: &str, path: &str) -> Result<SpaceOfFolder,
     let before = one("path = ?1", values![path])?;
     let replaces_another = known.is_none() && before.is_some();
     let audience = known.or(unbound).unwrap_or_else(new_audience);
-    // A path leads to one folder at a time.
-    tables.execute("UPDATE spaces SET path = NULL WHERE path = ?1", values![path])?;
+    free_path(tables, path)?;
     let store = "INSERT INTO spaces (audience, folder, path) VALUES (?1, ?2, ?3) \
                  ON CONFLICT (audience) DO UPDATE SET folder = ?2, path = ?3";
     tables.execute(store, values![audience, identity, path])?;
     let is_only = audiences(tables)?.len() == 1;
     Ok(SpaceOfFolder { audience, replaces_another, is_only })
+}
+
+/// Takes a path from the space that has it. A path leads to one folder at a time.
+fn free_path(tables: Tables<'_>, path: &str) -> Result<(), TableError> {
+    let text = "UPDATE spaces SET path = NULL WHERE path = ?1";
+    tables.execute(text, values![path]).map(drop)
 }
 
 fn audiences(tables: Tables<'_>) -> Result<Vec<String>, TableError> {

@@ -119,6 +119,10 @@ fn key(inference: &Inference, choice: KeyChoice, reasons: &mut Vec<String>) -> V
             ));
             names
         }
+        KeyChoice::OfForm(field, reason) => {
+            reasons.push(reason.to_owned());
+            vec![field]
+        }
         KeyChoice::Infer => {
             let candidates = inference
                 .seen
