@@ -20,6 +20,10 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / ".ci/package"))
 import mcp_calls  # noqa: E402
 
+# It is in a folder that the search path of an ordinary user of Debian lacks.
+CHROOT = shutil.which("chroot") or shutil.which("chroot", path="/usr/sbin:/sbin")
+assert CHROOT, "there is no chroot on this machine"
+
 program, emulator = sys.argv[1], sys.argv[2:]
 with tempfile.TemporaryDirectory() as temporary:
     root = pathlib.Path(temporary)
@@ -31,7 +35,7 @@ with tempfile.TemporaryDirectory() as temporary:
         shutil.copy(emulator[0], root / "emulator")
         inside = ["/emulator", "/stile"]
     # Root of a namespace of its own may change the root, whoever starts this.
-    enter = ["unshare", "--map-root-user", "--mount", shutil.which("chroot"), str(root), *inside]
+    enter = ["unshare", "--map-root-user", "--mount", CHROOT, str(root), *inside]
     clean = {"PATH": os.environ["PATH"], "HOME": "/"}
 
     said = subprocess.run([*enter, "--version"], env=clean, capture_output=True, text=True)

@@ -120,13 +120,18 @@ def description(bundles):
 
 def write_recipes(archive, target, out):
     """Fills in the recipes for package managers that fetch the archive of a release."""
+    machine = target.triple.partition("-")[0]
     values = {
         "@VERSION@": release.VERSION,
+        "@MACHINE@": machine,
+        "@BREW_ARCH@": {"aarch64": "arm64"}.get(machine, machine),
         "@TARGET@": target.triple,
         "@URL@": release.download(archive.name),
         "@SHA256@": release.sha256(archive),
         "@HOMEPAGE@": release.HOMEPAGE,
         "@SUMMARY@": release.SUMMARY,
+        # A formula says it in at most 80 characters and without a period.
+        "@SHORT@": release.SUMMARY.replace("one bounded and authorized", "one authorized").rstrip("."),
         "@FOLDER@": f"{release.COMMAND}-{release.VERSION}-{target.triple}",
         "@NAMESPACE@": release.NAMESPACE,
         "@LICENCE@": release.LICENCE,

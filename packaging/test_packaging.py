@@ -156,6 +156,22 @@ class Windows(InAFolder):
         self.assertIn(release.sha256(archive), text)
 
 
+class Recipes(InAFolder):
+    def test_a_recipe_is_for_the_machine_of_its_program(self):
+        for triple, arch in [("x86_64-unknown-linux-musl", "x86_64"), ("aarch64-unknown-linux-musl", "arm64")]:
+            target = next(target for target in release.RELEASED if target.triple == triple)
+            archive = self.folder / f"stile-1.2.3-{triple}.tar.gz"
+            archive.write_bytes(b"an archive")
+            pack.write_recipes(archive, target, self.folder / triple)
+            formula = (self.folder / triple / "stile.rb").read_text(encoding="utf-8")
+            self.assertIn(f"depends_on arch: :{arch}\n", formula)
+            described = formula.split('desc "')[1].split('"')[0]
+            self.assertTrue(len(described) <= 80 and not described.endswith("."), described)
+            spec = (self.folder / triple / "stile.spec").read_text(encoding="utf-8")
+            self.assertIn(f"ExclusiveArch: {triple.partition('-')[0]}\n", spec)
+            self.assertNotIn("@", formula)
+
+
 class Registry(InAFolder):
     def setUp(self):
         super().setUp()

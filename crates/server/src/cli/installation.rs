@@ -107,13 +107,19 @@ impl Installation {
     /// Returns what installed the program, and how it is updated.
     pub(crate) fn advice(self) -> (&'static str, &'static str) {
         match self {
-            Self::Npm => ("npm installed it", "npm install --global stile-mcp@latest"),
+            Self::Npm => (
+                "npm installed it",
+                "npm install --global stile-mcp@latest (without --global in the folder of a project)",
+            ),
             Self::Npx => ("npx keeps it in its cache", "npx stile-mcp@latest"),
             Self::Uv => ("uv installed it", "uv tool upgrade stile-mcp"),
             Self::Uvx => ("uvx keeps it in its cache", "uvx stile-mcp@latest"),
             Self::Pipx => ("pipx installed it", "pipx upgrade stile-mcp"),
             Self::PipxRun => ("pipx keeps it in its cache", "pipx run --no-cache stile-mcp"),
-            Self::Pip => ("pip installed it", "python -m pip install --upgrade stile-mcp"),
+            Self::Pip => (
+                "pip installed it",
+                "python -m pip install --upgrade stile-mcp, with the python beside the program",
+            ),
             Self::Debian => {
                 ("a package of Debian has it", "sudo apt install ./stile_VERSION_amd64.deb")
             }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use stile_domain::records::instant::Instant;
 use stile_store::records::Records;
 use stile_store::state::{StateDir, TokenStore};
 use stile_store::state_backup::{self, Present};
@@ -9,7 +10,7 @@ use stile_store::state_backup::{self, Present};
 use crate::cli::compose::owner;
 use crate::cli::failure::Failure;
 use crate::cli::invocation::{Invocation, settings};
-use crate::cli::terminal::{Progress, Step, Unit};
+use crate::cli::terminal::{Progress, Step, Unit, local_time};
 use crate::cli::{flags, terminal};
 use crate::clock;
 use crate::owner_backup;
@@ -73,11 +74,13 @@ pub(super) fn restore(
     progress.clear();
     let restored = restored?;
     let (files, bytes) = restored.manifest.totals();
+    let made_at = &restored.manifest.made_at;
+    let made = Instant::parse(made_at).map_or_else(|| made_at.clone(), local_time::in_words);
     writeln!(
         output,
         "restored {files} files, {:.1} MB, as they were on {}; each has the checksum that it had",
         bytes as f64 / 1e6,
-        restored.manifest.made_at
+        made
     )?;
     // Whoever was signed in when the backup was made signs in again.
     let folder = StateDir::open_existing(&state)?;
