@@ -138,7 +138,7 @@ pub trait ImportRows {
     fn next(&mut self) -> io::Result<Option<LocatedRow>>;
 
     /// Returns what is left out of the rows, once all are read.
-    fn left_out(&self) -> Option<LeftOut> {
+    fn left_out(&self) -> Option<LeftOutRows> {
         None
     }
 
@@ -147,7 +147,7 @@ pub trait ImportRows {
 }
 
 /// What an importer leaves out of a file and why, as the end of a sentence, and how many there are.
-pub type LeftOut = (&'static str, u64);
+pub type LeftOutRows = (&'static str, u64);
 
 /// A row with its place in the input.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use stile_store::space::note_folder::NoteFolder;
 
 use crate::attachment::Attachment;
 use crate::export_age::{ExportAge, ExportTime};
-use crate::importer::{ImportRows, ImportTarget, Importer, LeftOut, LocatedRow};
+use crate::importer::{ImportRows, ImportTarget, Importer, LeftOutRows, LocatedRow};
 use crate::importers::csv::form::CsvForm;
 use crate::importers::json_text::RepairedRows;
 use crate::importers::notion_rows::DatabasePages;
@@ -264,7 +264,7 @@ pub(crate) struct InputRows<'i> {
     total: u64,
     target: ImportTarget,
     /// What the inputs that are read leave out, until [`Self::take_left_out`].
-    left_out: Vec<LeftOut>,
+    left_out: Vec<LeftOutRows>,
 }
 
 impl<'i> InputRows<'i> {

@@ -107,8 +107,9 @@ pub struct FolderModes {
 }
 
 /// Plans what gives the folders of `before` their modes. `now` are the modes of those that are
-/// there, and `made` those that steps give folders which they make. `notes` are those of the calls that are taken back, and `all` those of the history. A
-/// folder gets no right that it has not now, unless an undo took that right from it.
+/// there, and `made` those that steps give folders which they make. `notes` are those of the calls
+/// that are taken back, and `all` those of the history. A folder gets no right that it has not
+/// now, unless an undo took that right from it.
 pub fn folder_modes(
     before: &BTreeMap<SpacePath, FolderBefore>,
     [now, made]: [&BTreeMap<SpacePath, u32>; 2],

@@ -434,8 +434,8 @@ pub trait UndoFacts {
         None
     }
 
-    /// Returns the last change after `after` by which a path got this version, or a
-    /// folder for `None`, and that stands: it is not to be taken back, no undo took it back, and it is not one
+    /// Returns the last change after `after` by which a path got this version, or a folder for
+    /// `None`, and that stands: it is not to be taken back, no undo took it back, and it is not one
     /// of the owner's.
     fn made_by_other(
         &mut self,

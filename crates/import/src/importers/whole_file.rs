@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Read as _};
 use std::sync::Arc;
 
-use crate::importer::{ImportRow, ImportRows, LeftOut, LocatedRow, UnusableRow};
+use crate::importer::{ImportRow, ImportRows, LeftOutRows, LocatedRow, UnusableRow};
 use crate::source::InputPath;
 
 /// The largest file that is read, in bytes.
@@ -16,7 +16,7 @@ pub type ReadRow = (u64, Result<ImportRow, UnusableRow>);
 /// What was read of a file: its rows, and what is left out of them.
 pub(super) struct WholeRows {
     pub(super) rows: Vec<ReadRow>,
-    pub(super) left_out: Option<LeftOut>,
+    pub(super) left_out: Option<LeftOutRows>,
 }
 
 impl From<Vec<ReadRow>> for WholeRows {
@@ -51,7 +51,7 @@ struct WholeFile {
     file: Arc<str>,
     bytes: u64,
     rows: std::vec::IntoIter<ReadRow>,
-    left_out: Option<LeftOut>,
+    left_out: Option<LeftOutRows>,
 }
 
 /// Opens a file whose bytes `read` turns into rows.
@@ -84,7 +84,7 @@ impl ImportRows for WholeFile {
         Ok(next.map(|(line, row)| LocatedRow { file: Arc::clone(&self.file), line, row }))
     }
 
-    fn left_out(&self) -> Option<LeftOut> {
+    fn left_out(&self) -> Option<LeftOutRows> {
         self.left_out
     }
 

@@ -332,12 +332,12 @@ fn each_person_has_a_space_and_records_of_their_own() {
             assert!(hits[0]["snippet"]["text"].as_str().unwrap().ends_with(name), "{found}");
         }
     }
-    // One folder for each person and one for the operator, with names that say nothing.
+    // One folder for each person, with names that say nothing.
     let folders: Vec<String> = std::fs::read_dir(&people)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert_eq!(folders.len(), names.len() + 1, "{folders:?}");
+    assert_eq!(folders.len(), names.len(), "{folders:?}");
     let is_opaque = |name: &String| name.len() == 32 && name.chars().all(|c| c.is_ascii_hexdigit());
     assert!(folders.iter().all(is_opaque), "{folders:?}");
 }
