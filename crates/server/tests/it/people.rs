@@ -550,6 +550,49 @@ fn the_folder_of_another_person_is_not_adopted() {
 }
 
 #[test]
+fn all_of_a_person_is_exported_and_removed_with_the_own_folder_alone() {
+    let test = "all_of_a_person_is_exported_and_removed_with_the_own_folder_alone";
+    let Some(hosted) = Hosted::start(test) else { return };
+    let people = hosted.people();
+    let [ann, bob] = ["ann", "bob"].map(|name| people.join(hosted.person(name)));
+    let note = json!({ "path": "/a.md", "content": "one\n" });
+    for name in ["ann", "bob"] {
+        let token = hosted.stile(&["token", "--person", name, "--scope", "write:/"]);
+        assert_eq!(hosted.call(&token, "file.create", &note)["isError"], false);
+    }
+    let to = hosted.folder.path().join("export");
+    let export = ["person", "export", "bob", "--to", to.to_str().unwrap(), "--spaces"];
+    let commands = [&export[..], &["person", "remove", "bob", "--yes", "--spaces"]]
+        .map(|command| [command, &[people.to_str().unwrap()]].concat());
+    let (hosted, _) = hosted.stopped_for(|_| ());
+    let away = bob.with_extension("away");
+    let refuse = |what: &str, words: &str| {
+        for command in &commands {
+            let refused = hosted.run(command);
+            assert_eq!(refused.status.code(), Some(2), "{what}: {}", said(&refused));
+            assert!(said(&refused).contains(words), "{what}: {}", said(&refused));
+        }
+    };
+    std::fs::rename(&bob, &away).unwrap();
+    refuse("no folder", "is missing");
+    std::os::unix::fs::symlink(&away, &bob).unwrap();
+    refuse("a link", "symbolic link");
+    std::fs::remove_file(&bob).unwrap();
+    let mut copy = std::process::Command::new("cp");
+    assert!(copy.arg("-a").args([&ann, &bob]).status().unwrap().success());
+    refuse("a copy of another folder", "is another one");
+    assert!(!to.exists() && away.join("notes/a.md").exists());
+    std::fs::remove_dir_all(&bob).unwrap();
+    std::fs::rename(&away, &bob).unwrap();
+    for command in &commands {
+        let done = hosted.run(command);
+        assert!(done.status.success(), "{}", said(&done));
+    }
+    assert!(to.join("space/notes/a.md").exists() && !bob.exists());
+    assert!(ann.join("notes/a.md").exists());
+}
+
+#[test]
 fn a_command_about_the_files_of_a_person_names_the_user_whose_they_are() {
     let test = "a_command_about_the_files_of_a_person_names_the_user_whose_they_are";
     let Some(hosted) = Hosted::start(test) else { return };

@@ -7,7 +7,7 @@
 use stile_domain::records::instant::Instant;
 
 use super::super::compact_time::{or_as_written, written};
-use super::message::{Message, Node, ReferredFiles};
+use super::message::{Message, Node, ReferredFiles, own_id};
 use crate::attachment::Attachment;
 use crate::json_object::{JsonObject, truncate_name};
 
@@ -23,7 +23,7 @@ pub(super) fn nodes(conversation: &JsonObject) -> Option<Vec<(Node, String)>> {
     let mut nodes: Vec<(Node, String)> = Vec::new();
     let mut before: Option<String> = None;
     for (index, message) in conversation.objects("chat_messages").into_iter().enumerate() {
-        let id = message.text("uuid").map_or_else(|| format!("message-{index}"), str::to_owned);
+        let id = own_id(message.text("uuid"), index, conversation.text("uuid"));
         let parent = match message.text("parent_message_uuid") {
             Some(NONE) => None,
             Some(parent) => Some(parent.to_owned()),

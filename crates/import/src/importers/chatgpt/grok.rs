@@ -11,7 +11,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
 
 use super::super::compact_time::{or_as_written, written};
-use super::message::{Message, Node, ReferredFiles};
+use super::message::{Message, Node, ReferredFiles, own_id};
 use crate::json_object::{JsonObject, truncate_name};
 
 /// Returns the messages of a conversation, in the order of the file. `None` if it is none of Grok.
@@ -21,12 +21,17 @@ use crate::json_object::{JsonObject, truncate_name};
 pub(super) fn nodes(conversation: &JsonObject) -> Option<Vec<(Node, String)>> {
     conversation.0.iter().find(|(name, _)| name == "responses")?;
     let responses = conversation.objects("responses");
+    let about = conversation.object("conversation");
+    let of = about.and_then(|about| {
+        ["conversation_id", "id"].iter().find_map(|name| about.text(name)).map(str::to_owned)
+    });
     let mut last = None;
     let nodes = responses.into_iter().enumerate().map(|(index, around)| {
         let response = around.object("response").unwrap_or(around);
         let id = ["_id", "response_id", "id"].iter().find_map(|name| response.text(name));
-        let id = id.map_or_else(|| format!("message-{index}"), str::to_owned);
-        let parent = response.text("parent_response_id").map(str::to_owned);
+        let id = own_id(id, index, of.as_deref());
+        let parent = response.text("parent_response_id");
+        let parent = parent.map(|parent| own_id(Some(parent), index, of.as_deref()));
         // A message without a time stays behind the one before it.
         last = time(&response).and_then(|written| Instant::parse(&written)).or(last);
         (last, (Node { parent, message: visible(&id, &response) }, id))

@@ -166,6 +166,29 @@ mod tests {
     }
 
     #[test]
+    fn messages_that_are_counted_anew_in_each_conversation_overwrite_none() {
+        let chat = |id: &str, text: &str| {
+            format!(
+                r#"{{"conversations":[{{"conversation":{{"id":"{id}"}},"responses":[
+                {{"response":{{"message":"{text}","sender":"human"}}}},
+                {{"response":{{"_id":"1","message":"{text} 1","sender":"assistant",
+                "parent_response_id":"0"}}}}]}}]}}"#
+            )
+        };
+        let rig = rig();
+        for (id, text) in [("c1", "herons"), ("c2", "storks")] {
+            let path = rig.write("prod-grok-backend.json", chat(id, text));
+            let report = rig.import(&[recognised(&path)], &[], BadRowPolicy::Skip, |_| ()).unwrap();
+            assert_eq!(counts(&report), (2, 0, 0, 0));
+        }
+        for (key, text) in
+            [("c1/message-0", "herons"), ("c2/message-0", "storks"), ("c2/1", "storks 1")]
+        {
+            assert_eq!(rig.record(key)["text"], text, "{key}");
+        }
+    }
+
+    #[test]
     fn messages_that_name_none_before_them_are_in_the_order_of_their_times() {
         let message = |id: &str, second: &str, sender: &str| {
             format!(

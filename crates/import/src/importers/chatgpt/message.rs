@@ -5,6 +5,19 @@ use std::sync::Arc;
 
 use crate::attachment::Attachment;
 
+/// Returns an identifier that no message of another conversation has. A message without one has its
+/// number in the conversation, and some programs count anew in each conversation: both stand behind
+/// the identifier of the conversation.
+pub(super) fn own_id(id: Option<&str>, index: usize, conversation: Option<&str>) -> String {
+    let is_counted = |id: &str| id.bytes().all(|byte| byte.is_ascii_digit());
+    let id = match id {
+        Some(id) if !is_counted(id) => return id.to_owned(),
+        Some(id) => id.to_owned(),
+        None => format!("message-{index}"),
+    };
+    conversation.map_or_else(|| id.clone(), |conversation| format!("{conversation}/{id}"))
+}
+
 /// A place in the tree of a conversation.
 #[derive(Debug)]
 pub(super) struct Node {

@@ -18,6 +18,7 @@ use stile_store::state::TokenStore;
 
 use super::export;
 use crate::auth;
+use crate::cli::compose::person_folder::{files_in, refuse_links, refuse_unserved};
 use crate::cli::compose::{Home, owner};
 use crate::cli::failure::Failure;
 use crate::cli::flags::text;
@@ -126,6 +127,14 @@ impl Operator {
         self.config.spaces.as_ref().map(|spaces| spaces.join(id))
     }
 
+    /// Refuses what is about all of a person while the files that --spaces leads to are not those
+    /// that were served.
+    fn check_folder(&self, tenant: &Tenant) -> Result<(), Failure> {
+        let Some(folder) = self.folder(tenant.id()) else { return Ok(()) };
+        refuse_links(&folder)?;
+        refuse_unserved(&files_in(&folder), &self.database, tenant)
+    }
+
     fn people(&self) -> Result<Vec<Listed>, Failure> {
         let uses = self.tokens()?.last_uses_of_people()?;
         let issuer = self.home.issuer();
@@ -190,6 +199,7 @@ impl Operator {
         let tenant = self.tenant()?;
         let listed = self.listed(&tenant)?;
         let name = listed.subject.as_deref().unwrap_or_default();
+        self.check_folder(&tenant)?;
         let to = Path::new(to);
         export::new_folder(to)?;
         let records = self.home.records_of(&tenant, clock::now())?;
@@ -299,6 +309,7 @@ impl Operator {
                        nothing was changed";
             return Err(Failure::Usage(why.to_owned()));
         };
+        self.check_folder(&tenant)?;
         let rows: u64 = self.database.room_of(&tenant)?.iter().map(|table| table.rows).sum();
         let files = listed.files.unwrap_or_default();
         let who = cell(Some(subject));

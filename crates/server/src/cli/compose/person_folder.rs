@@ -39,15 +39,8 @@ impl PersonFolder {
     /// folder than the one that was served.
     pub(crate) fn of(home: &Home, config: &Config) -> Result<Option<Self>, Failure> {
         let Some(found) = Self::of_any(home, config)? else { return Ok(None) };
-        match found.files.standing(&found.database, &found.tenant)? {
-            FolderStanding::Another => Err(Failure::Usage(format!(
-                "the folder of this person is another one than the one that was served, as after a \
-                 restore from a backup; nothing was changed. If it is the same, say so first: \
-                 `stile space adopt --person {} --spaces DIR`",
-                found.tenant.id()
-            ))),
-            _ => Ok(Some(found)),
-        }
+        refuse_unserved(&found.files, &found.database, &found.tenant)?;
+        Ok(Some(found))
     }
 
     /// Returns the same, also if it is another folder than the one that was served.
@@ -70,6 +63,7 @@ impl PersonFolder {
         let files = files_in(&folder);
         [&folder, &files.notes, &files.state].into_iter().try_for_each(|it| refuse_foreign(it))?;
         if !files.notes.is_dir() {
+            refuse_unserved(&files, database, &tenant)?;
             return Err(Failure::Usage(
                 "this person has no files in the folder that --spaces names".to_owned(),
             ));
@@ -85,6 +79,48 @@ impl PersonFolder {
     /// The folder with the history of the files.
     pub(crate) fn state(&self) -> PathBuf {
         self.files.state.clone()
+    }
+}
+
+/// Refuses the folder of a person if it is not the one that was served.
+///
+/// # Errors
+/// [`Failure::Usage`] if it is another folder, or none.
+pub(crate) fn refuse_unserved(
+    files: &PersonFiles,
+    database: &Database,
+    tenant: &Tenant,
+) -> Result<(), Failure> {
+    let adopt = format!("`stile space adopt --person {} --spaces DIR`", tenant.id());
+    Err(Failure::Usage(match files.standing(database, tenant)? {
+        FolderStanding::New | FolderStanding::Same => return Ok(()),
+        FolderStanding::Another => format!(
+            "the folder of this person is another one than the one that was served, as after a \
+             restore from a backup; nothing was changed. If it is the same, say so first: {adopt}"
+        ),
+        FolderStanding::Missing => format!(
+            "the folder of this person is missing in the folder that --spaces names; nothing was \
+             changed. Put it back there. If it is gone for good, make an empty one and say so: \
+             {adopt}"
+        ),
+    }))
+}
+
+/// Refuses the folder of a person if it is a link, or holds the files or the history by one. What
+/// copies or removes the folder follows none, and would leave the files out.
+///
+/// # Errors
+/// [`Failure::Usage`] if one of the three is a link.
+pub(crate) fn refuse_links(folder: &Path) -> Result<(), Failure> {
+    let PersonFiles { notes, state } = files_in(folder);
+    let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+    match [folder, &notes, &state].into_iter().any(is_link) {
+        false => Ok(()),
+        true => Err(Failure::Usage(
+            "the folder of this person is kept behind a symbolic link, which is not followed; put \
+             the folder itself there; nothing was changed"
+                .to_owned(),
+        )),
     }
 }
 
