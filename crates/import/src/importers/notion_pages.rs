@@ -14,7 +14,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::records::field_name;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::source_version::is_time_of_change;
-use stile_domain::records::table::written_date::{self, DateOrder};
+use stile_domain::records::table::written_date;
 use stile_domain::records::value::FieldValue;
 use stile_store::files;
 
@@ -199,7 +199,8 @@ impl Pages {
         let (mut created, mut updated) = (None, None);
         if database.is_some() {
             for (property, value) in properties(text) {
-                let time = written_date::to_rfc3339(value, DateOrder::MonthFirst);
+                // A page is no table, so nothing else says which of day and month is first.
+                let time = written_date::in_any_order(value);
                 let time = time.and_then(|time| compact_time::written(Instant::parse(&time)?));
                 if field_name::rank(property, CREATED).is_some() {
                     created = created.or(time);

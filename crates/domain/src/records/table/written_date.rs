@@ -50,6 +50,15 @@ const MONTHS: [&str; 12] = [
     "dec dez déc dic",
 ];
 
+/// Returns what [`to_rfc3339`] returns where nothing says whether the day or the month is first;
+/// `None` for a text that is another date in each order, such as `5/3/2026`.
+pub fn in_any_order(text: &str) -> Option<String> {
+    match [DateOrder::DayFirst, DateOrder::MonthFirst].map(|order| to_rfc3339(text, order)) {
+        [Some(one), Some(other)] => Some(one).filter(|one| *one == other),
+        [one, other] => one.or(other),
+    }
+}
+
 /// Returns a date such as `2026-01-05`, or a date and time of RFC 3339. A text that is one already
 /// stays as it is. `None` for any other text, and for a day that does not exist.
 pub fn to_rfc3339(text: &str, order: DateOrder) -> Option<String> {
@@ -352,6 +361,20 @@ mod tests {
 
     proptest! {
         #[test]
+    fn a_date_that_is_another_one_in_each_order_is_none() {
+        for (text, date) in [
+            ("5/3/2026", None),
+            ("13/3/2026", Some("2026-03-13")),
+            ("3/13/2026", Some("2026-03-13")),
+            ("5/5/2026", Some("2026-05-05")),
+            ("March 5, 2026", Some("2026-03-05")),
+            ("soon", None),
+        ] {
+            assert_eq!(in_any_order(text).as_deref(), date, "{text}");
+        }
+    }
+
+    #[test]
         fn every_result_is_an_instant(text in "[0-9./ :,a-zé+-]{0,24}") {
             for order in DateOrder::ALL {
                 if let Some(spelled) = to_rfc3339(&text, order) {
