@@ -556,7 +556,7 @@ fn token_form(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
                  old one is revoked in the same step, so give the new one to the client."
             }
         }
-        form method="post" action=(MAKE_TOKEN_PATH) data-follow[choices.is_some()] {
+        form method="post" action=(MAKE_TOKEN_PATH) autocomplete="off" data-follow[choices.is_some()] {
             (visit.csrf_field())
             (Visit::once_field())
             @if let Some(token) = token {

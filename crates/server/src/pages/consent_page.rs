@@ -91,7 +91,7 @@ impl ConsentView<'_> {
                 p { "Now it may:" }
                 ul { @for scope in &self.before { li { (sentence(scope)) } } }
             }
-            form method="post" action=(self.action) data-follow {
+            form method="post" action=(self.action) autocomplete="off" data-follow {
                 input type="hidden" name="csrf" value=(self.csrf);
                 input type="hidden" name="request" value=(self.handle);
                 (self.choices())

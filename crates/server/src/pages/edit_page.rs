@@ -187,7 +187,7 @@ fn markup(
     let files = room.take(choices(visit, record).form(chosen).markup(FILE_BYTES));
     Ok(html! {
         h1 { "What " bdi { (name) } " may do" }
-        form method="post" action=(EDIT_PATH) data-follow {
+        form method="post" action=(EDIT_PATH) autocomplete="off" data-follow {
             (visit.csrf_field())
             input type="hidden" name="id" value=(record.id);
             section class="card" aria-labelledby="files" {

@@ -129,7 +129,7 @@ fn markup(visit: &Visit<'_>, choices: &RecordChoices<'_>, form: &FormParameters)
     html! {
         h1 { "Make a grant" }
         p { "Choose what a client sees of your records. It sees nothing else." }
-        form method="post" action=(GRANT_PATH) data-follow {
+        form method="post" action=(GRANT_PATH) autocomplete="off" data-follow {
             (visit.csrf_field())
             (Visit::once_field())
             section class="card" aria-labelledby="records" {

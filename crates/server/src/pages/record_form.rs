@@ -23,6 +23,8 @@ use crate::sign_in::carried_ticks::CarriedTicks;
 use crate::sign_in::parameters::FormParameters;
 use crate::sign_in::record_sample::shown_beside;
 
+/// The name of the digest of the streams that a form begins with.
+pub const BEGINNING_FIELD: &str = "records-begin";
 /// The name of the list that adds a stream.
 pub const MORE_FIELD: &str = "more-records";
 /// How the name of the button begins that opens a stream or shows others of its fields. Its value
@@ -99,6 +101,8 @@ pub enum UnreadableChoice {
 
 /// What a page shows of the choices about records.
 pub struct RecordForm {
+    /// What tells the streams that the form begins with, as they stand, from others.
+    pub beginning: String,
     /// The streams of which the client may see something.
     pub streams: Vec<StreamForm>,
     /// The streams that can be added.
@@ -217,6 +221,7 @@ impl RecordForm {
         }
         let others = self.streams.len() - fitted.shown;
         html! {
+            input type="hidden" name=(BEGINNING_FIELD) value=(self.beginning);
             div id="streams" data-grows { @for stream in &streams { (stream) } }
             @if others > 0 {
                 p class="warning" {

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use stile_domain::hash::ContentHash;
 use stile_domain::percent::{decode_form, encode_component};
 use stile_domain::records::declaration::StringFormat;
 use stile_domain::records::grant::{Grant, StreamGrant};
@@ -23,8 +24,8 @@ use super::record_access::{AskedRecords, OwnedRecords};
 use super::record_sample::{SampleOf, sample};
 use crate::pages::grant_words::{MAX_FIELDS, SeenTimes, TimesOf, seen_sentence};
 use crate::pages::record_form::{
-    AddedStream, CLOSED_FIELDS, FieldTick, MORE_FIELD, Openness, RecordForm, StreamForm,
-    UnreadableChoice, connection_field, connections_field, field_field, fields_field,
+    AddedStream, BEGINNING_FIELD, CLOSED_FIELDS, FieldTick, MORE_FIELD, Openness, RecordForm,
+    StreamForm, UnreadableChoice, connection_field, connections_field, field_field, fields_field,
     opened_fields, since_field, stream_field, until_field,
 };
 use crate::pages::times::{first_day_from, input_value};
@@ -117,6 +118,9 @@ impl<'a> RecordChoices<'a> {
         &self,
         form: &FormParameters,
     ) -> Result<Vec<StreamGrantRequest>, UnreadableChoice> {
+        if !self.began(form) {
+            return Err(UnreadableChoice::OtherFields);
+        }
         let mut all = Vec::new();
         for line in self.lines(Some(form)) {
             all.extend(self.request(&line, &self.choice(&line, Some(form))?));
@@ -146,6 +150,7 @@ impl<'a> RecordChoices<'a> {
 
     /// Returns the form with what the owner chose so far.
     pub fn form(&self, chosen: Option<&FormParameters>) -> RecordForm {
+        let chosen = chosen.filter(|form| self.began(form));
         let lines = self.lines(chosen);
         let streams: Vec<StreamForm> =
             lines.iter().map(|line| self.stream_form(line, chosen)).collect();
@@ -159,7 +164,27 @@ impl<'a> RecordChoices<'a> {
             records: stream.records,
         });
         let keeps_others = self.streams.iter().any(|(origin, _)| *origin == StreamOrigin::Granted);
-        RecordForm { streams, more: more.collect(), keeps_others }
+        RecordForm { beginning: self.beginning(), streams, more: more.collect(), keeps_others }
+    }
+
+    /// Returns a digest of the streams that the choices begin with, as they stand.
+    fn beginning(&self) -> String {
+        const DIGEST_CHARS: usize = 16;
+        let digest = ContentHash::digest(format!("{:?}", self.streams).as_bytes()).to_string();
+        digest.chars().take(DIGEST_CHARS).collect()
+    }
+
+    /// Returns whether a form began with the same streams, or has none. The names in a form count
+    /// the streams, so another stream may have the place of one by now.
+    fn began(&self, form: &FormParameters) -> bool {
+        let has = |index: &usize| {
+            let names = [stream_field(*index), fields_field(*index)];
+            names.iter().any(|name| form.get(name).is_some())
+        };
+        match form.get(BEGINNING_FIELD) {
+            Some(sent) => sent == self.beginning(),
+            None => !(0..MAX_STREAMS).any(|index| has(&index)),
+        }
     }
 
     /// Returns the streams of the form: those that it begins with, and those that were added.

@@ -410,6 +410,44 @@ fn owner_records_of_thirty_two_streams_are_all_on_the_page_and_are_granted() {
 }
 
 #[test]
+fn owner_records_of_an_older_page_are_not_put_in_the_place_of_others() {
+    let place = Place::new();
+    let row = json!({ "id": "a", "booked": "x", "iban": "XX00", "note": "n" });
+    for stream in ["pay_a", "pay_b"] {
+        place.import("bank", stream, &format!("{row}\n"));
+    }
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    let asked = json!([{ "name": "pay_a" }, { "name": "pay_b", "fields": ["id", "booked"] }]);
+    let page = ask(&client, &mut owner, &asked);
+    let answer = place.send(&mut owner, &page, "/consent", &[("decision", "approve")]);
+    let code = parameter(location(&answer).unwrap(), "code").unwrap();
+    let tokens = client.redeem(&code).json();
+    let access = tokens["access_token"].as_str().unwrap();
+    let edit = edit_page(&place, &mut owner);
+    let older = owner.get(&edit);
+    let none = [("stream-0", ""), ("do", "save")];
+    let saved = place.send(&mut owner, &older, "/owner/clients/edit", &none);
+    assert_eq!(location(&saved), Some("/owner/clients?done=changed"), "{}", text_of(&saved));
+    assert_eq!(records(&place, access, "pay_a").0, 403);
+    let before = grants(&place);
+    for changed in [&[][..], &[("stream-1", "")]] {
+        let sent = [changed, &[("do", "save")]].concat();
+        let again = place.send(&mut owner, &older, "/owner/clients/edit", &sent);
+        assert_eq!(location(&again), None, "{changed:?}");
+        assert!(text_of(&again).contains("changed meanwhile"), "{}", text_of(&again));
+        assert_eq!(grants(&place), before, "{changed:?}");
+    }
+    let (_, text) = records(&place, access, "pay_b");
+    assert!(text.contains("booked") && !text.contains("XX00"), "{text}");
+    // The page that comes instead is of what there is.
+    let page = place.send(&mut owner, &older, "/owner/clients/edit", &[("do", "save")]);
+    let words = text_of(&page);
+    assert!(!words.contains("value=\"pay_a\" checked"), "{words}");
+    assert!(words.contains("of pay_b from bank"), "{words}");
+}
+
+#[test]
 fn owner_records_with_days_are_limited_by_days_whatever_the_zone_of_the_reader() {
     let place = Place::new();
     let rows = ["2025-12-31", "2026-01-01", "2026-01-31", "2026-02-01"];
