@@ -35,7 +35,10 @@ pub fn main() -> ExitCode {
 fn check_environment(
     mut variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<(), Failure> {
-    let is_setting = |name: &str| name == "HOME" || name.starts_with("STILE_");
+    let is_setting = |name: &str| {
+        name.starts_with("STILE_")
+            || ["HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"].contains(&name)
+    };
     let unreadable = variables.find_map(|(name, value)| {
         let name = name.into_string().ok().filter(|name| is_setting(name))?;
         value.to_str().is_none().then_some(name)

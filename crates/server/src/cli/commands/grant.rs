@@ -15,7 +15,7 @@ use crate::cli::compose::{Owner, owner};
 use crate::cli::failure::Failure;
 use crate::cli::flags::{self, duration, text, texts};
 use crate::cli::invocation::Invocation;
-use crate::cli::terminal::local_time::minute;
+use crate::cli::terminal::local_time::{self, minute};
 use crate::cli::terminal::table::{cell, table};
 use crate::cli::terminal::{self, Colours};
 
@@ -70,6 +70,14 @@ pub(super) fn find(owner: &Owner, id: &str) -> Result<GrantRecord, Failure> {
     let all = owner.services.grants(&owner.caller)?;
     let id = full_id(id, all.iter().map(|grant| grant.id.as_str()))?;
     owner.services.find_grant(&owner.caller, &id)?.ok_or_else(|| unknown(&id))
+}
+
+/// Returns a time without a zone as the time that it is at this place; `None` for another text. A
+/// day alone is a day in every zone.
+fn time_with_zone(text: &str) -> Option<String> {
+    const DAY_LENGTH: usize = "2026-01-31".len();
+    let is_time = text.len() > DAY_LENGTH;
+    local_time::of_text(text).filter(|_| is_time).map(Instant::to_rfc3339)
 }
 
 /// Says what a grant showed that is revoked, as the rest of a sentence.
@@ -176,7 +184,8 @@ fn refuse<T>(why: &str) -> Result<T, Failure> {
 
 fn stream_grant_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
     let owned = |name| text(matches, name).map(str::to_owned);
-    let (field, since, until) = (owned("time_field"), owned("since"), owned("until"));
+    let time = |name: &str| owned(name).map(|text| time_with_zone(&text).unwrap_or(text));
+    let (field, since, until) = (owned("time_field"), time("since"), time("until"));
     let is_limited = field.is_some() || since.is_some() || until.is_some();
     let all = |name| Some(texts(matches, name)).filter(|texts| !texts.is_empty());
     StreamGrantRequest {
