@@ -359,8 +359,7 @@ mod tests {
         }
     }
 
-    proptest! {
-        #[test]
+    #[test]
     fn a_date_that_is_another_one_in_each_order_is_none() {
         for (text, date) in [
             ("5/3/2026", None),
@@ -374,7 +373,8 @@ mod tests {
         }
     }
 
-    #[test]
+    proptest! {
+        #[test]
         fn every_result_is_an_instant(text in "[0-9./ :,a-zé+-]{0,24}") {
             for order in DateOrder::ALL {
                 if let Some(spelled) = to_rfc3339(&text, order) {

@@ -183,7 +183,7 @@ fn refuse<T>(why: &str) -> Result<T, Failure> {
 }
 
 fn stream_grant_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
-    let owned = |name| text(matches, name).map(str::to_owned);
+    let owned = |name: &str| text(matches, name).map(str::to_owned);
     let time = |name: &str| owned(name).map(|text| time_with_zone(&text).unwrap_or(text));
     let (field, since, until) = (owned("time_field"), time("since"), time("until"));
     let is_limited = field.is_some() || since.is_some() || until.is_some();
