@@ -8,6 +8,7 @@
 //! the next plan goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
@@ -140,7 +141,7 @@ pub async fn plan(
     if changes.is_empty() && unrecorded.is_empty() {
         return Ok(None);
     }
-    let undone = undone_before(owner, &changes)?;
+    let undone = made_alone(owner, undone_before(owner, &changes)?).await?;
     let (mut plan, found) = plan_of(owner, &changes, &undone).await?;
     plan.bring_back_first();
     let modes = plan_folder_modes(owner, (query, &changes, &undone), &mut plan).await?;
@@ -234,6 +235,8 @@ pub async fn carry_out<'p>(
     on_step: &mut dyn FnMut(u64),
 ) -> MadeUndo<'p> {
     let mut failed = Vec::new();
+    // Without this note, a later undo takes each recorded step for one that was made.
+    let begun = owner.history.begin_undo().ok();
     owner.call.set_folder_modes(planned.modes.clone());
     owner.call.set_room(planned.room.clone());
     close_folders(owner, &planned.plan.steps).await;
@@ -246,6 +249,9 @@ pub async fn carry_out<'p>(
         }
     }
     owner.call.set_takes_back(None);
+    if let Some(begun) = begun {
+        let _ = owner.history.end_undo(begun);
+    }
     let lacking = owner.call.number().map(|call| owner.history.lacking(call));
     // If the history cannot say what it has no room for, what was foreseen counts.
     let lacking = lacking.unwrap_or_else(|| Ok(Vec::new()));
@@ -309,6 +315,73 @@ fn undone_before(
     undone.retain(|change| !numbers.contains(&change.number));
     undone.reverse();
     Ok(undone)
+}
+
+/// Returns the changes of undos without those that an undo recorded and did not make, since it was
+/// killed in between: the history has a change before the folder has it. Such a change is among the
+/// last of its call.
+async fn made_alone(
+    owner: &OwnerFiles,
+    undone: Vec<PastChange>,
+) -> Result<Vec<PastChange>, OwnerFilesError> {
+    let calls: BTreeSet<ChangeNumber> = undone.iter().map(|change| change.call).collect();
+    let unfinished = owner.history.unfinished_undos()?.into_iter();
+    let unfinished = unfinished
+        .filter_map(|begun| calls.range((Bound::Excluded(begun), Bound::Unbounded)).next());
+    // The calls whose last step may not have been made, with the change that it takes back.
+    let mut unfinished: BTreeMap<ChangeNumber, Option<ChangeNumber>> =
+        unfinished.map(|call| (*call, None)).collect();
+    let mut made = Vec::with_capacity(undone.len());
+    for change in undone.into_iter().rev() {
+        if let Some(step) = unfinished.get_mut(&change.call) {
+            let is_of_step = step.is_none() || *step == change.takes_back;
+            if is_of_step && was_not_made(owner, &change).await? {
+                *step = change.takes_back;
+                continue;
+            }
+            unfinished.remove(&change.call);
+        }
+        made.push(change);
+    }
+    made.reverse();
+    Ok(made)
+}
+
+/// Whether a path is still as it was before a change: now, or when the next change found it.
+async fn was_not_made(owner: &OwnerFiles, change: &PastChange) -> Result<bool, OwnerFilesError> {
+    let path = &change.path;
+    let query = ChangeQuery {
+        path: Some(path.clone()),
+        above: Some(change.number),
+        ..ChangeQuery::default()
+    };
+    let mut later = owner.history.changes(&query)?;
+    later.retain(|later| later.number > change.number && later.concerns(path));
+    let next = later.last();
+    if change.kind.is_of_folder() {
+        let is_there = owner.tools.folder_now(&owner.caller, path).await?.is_some();
+        return Ok(next.is_none()
+            && match change.kind {
+                PastChangeKind::FolderCreated => !is_there,
+                PastChangeKind::FolderRemoved | PastChangeKind::FolderMoved => is_there,
+                _ => false,
+            });
+    }
+    let (before, after) = match change.kind {
+        PastChangeKind::Moved => (change.before.or(change.after), None),
+        _ => (change.before, change.after),
+    };
+    let found = match next {
+        Some(next) if next.path == *path => next.before,
+        // A move brought a file to the path, where there was none.
+        Some(_) => None,
+        None => match owner.tools.path_now(&owner.caller, path).await? {
+            PathNow::File(version) => Some(version),
+            PathNow::Nothing => None,
+            PathNow::Blocked(_) => return Ok(false),
+        },
+    };
+    Ok(before != after && found == before)
 }
 
 /// Returns where files and folders are that `changes` made, which are to be taken back, and that

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 
+use rusqlite::Connection;
 use serde_json::{Value, json};
 use stile_testkit::chance::Chance;
 use stile_testkit::client::{Http, McpClient as _};
@@ -650,6 +651,44 @@ fn what_another_client_put_back_is_named_and_comes_back_with_the_next_undo() {
             assert!(plan.status.success(), "{game} {order:?} {client}: {plan:?}");
         }
     }
+}
+
+#[test]
+fn an_undo_that_was_killed_between_a_record_and_its_step_goes_on() {
+    let stage = Stage::new(&[]);
+    let mut agent = stage.client("cursor");
+    for name in ["a.md", "b.md"] {
+        stage.put(name, "one\n");
+        replace(&mut agent, &format!("/{name}"), "one", "two");
+    }
+    stage.put("gone.md", "one\n");
+    let removal = json!({ "path": "/gone.md", "hash": hash("one\n") });
+    agent.tool("file.remove", removal).unwrap();
+    let undo = [&UNDO[..], &["--yes"]].concat();
+    assert!(stage.stile(&undo).status.success());
+    // What a killed undo leaves: the record of its last step without the step, and its beginning.
+    let history = Connection::open(stage.rig.state.join("history/history.db")).unwrap();
+    let begin = "INSERT INTO settings (name, value) VALUES ('undo after 3', 3)";
+    history.execute(begin, []).unwrap();
+    let last = "SELECT path FROM changes ORDER BY number DESC LIMIT 1";
+    let last: String = history.query_row(last, [], |row| row.get(0)).unwrap();
+    let path = stage.rig.root.join(last.trim_start_matches('/'));
+    match last.as_str() {
+        "/gone.md" => std::fs::remove_file(&path).unwrap(),
+        _ => std::fs::write(&path, "two\n").unwrap(),
+    }
+    let again = stage.stile(&undo);
+    let told = String::from_utf8(again.stdout).unwrap();
+    assert!(again.status.success() && told.contains("1 of 1 done"), "{told}");
+    for name in ["a.md", "b.md", "gone.md"] {
+        assert_eq!(stage.text(name).as_deref(), Some("one\n"), "{name}");
+    }
+    let told = String::from_utf8(stage.stile(&undo).stdout).unwrap();
+    assert!(told.contains("Nothing is to be done"), "{told}");
+    // Of an undo that ended nothing is doubted: what a person does after it stays.
+    std::fs::write(stage.rig.root.join("a.md"), "two\n").unwrap();
+    let told = String::from_utf8(stage.stile(&undo).stdout).unwrap();
+    assert!(told.contains("Nothing is to be done"), "{told}");
 }
 
 #[test]

@@ -34,6 +34,7 @@ mod stored_version;
 #[cfg(test)]
 mod tests;
 mod undo_room;
+mod unfinished_undos;
 mod unrecorded;
 
 use std::collections::BTreeMap;
