@@ -239,7 +239,7 @@ pub enum Refusal {
          same with `stile space adopt`."
     )]
     RootReplaced,
-    /// There is no folder at the place of the space where one was served before.
+    /// The folder that was served is gone: nothing is at its place.
     #[error(
         "the folder of this space is missing: it was served before and is not there now, and no \
          empty one takes its place. Nothing was read or written. Ask the user: whoever runs the \

@@ -147,9 +147,10 @@ const DISTINGUISHING: [&str; 6] = ["BDAY", "ORG", "EMAIL", "TEL", "ADR", "NOTE"]
 /// Returns the key of a card. Without an identifier it is the digest of what the card is called, so
 /// that a card keeps its record when an address or a number changes.
 ///
-/// Cards that are called the same are told apart by the first property in which all of them differ,
-/// or else by all their lines. The others but the first, in the order of that, have the digest of
-/// both. So no card gets the record of another one when their order in the file changes.
+/// Several cards of one name are told apart by the first property in which all of them differ, or
+/// else by all their lines. In the order of that property, the first card has the identifier of the
+/// name, and each other one the digest of the name and the property. So no card gets the record of
+/// another one when their order in the file changes.
 fn id(lines: &[ContentLine], of_name: &HashMap<String, Vec<&[ContentLine]>>) -> String {
     if let Some(uid) = uid(lines) {
         return uid;

@@ -199,7 +199,7 @@ impl Pages {
         let (mut created, mut updated) = (None, None);
         if database.is_some() {
             for (property, value) in properties(text) {
-                // A page is no table, so nothing else says which of day and month is first.
+                // Of `5/3/2026` nothing in a single page says whether May or March is meant.
                 let time = written_date::in_any_order(value);
                 let time = time.and_then(|time| compact_time::written(Instant::parse(&time)?));
                 if field_name::rank(property, CREATED).is_some() {

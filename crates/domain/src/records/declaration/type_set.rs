@@ -82,8 +82,8 @@ impl TypeSet {
         JsonType::ALL.into_iter().filter(move |&kind| self.contains(kind))
     }
 
-    /// Whether a value that is no list and no object has one of these types. Null always has. A
-    /// number with a fraction counts as an integer.
+    /// Whether one of these types allows a value, which is neither a list nor an object. Every set
+    /// allows null, and a set with integers allows numbers with a fraction, too.
     pub fn admit(self, value: StoredValue<'_>) -> bool {
         match value {
             StoredValue::Null => true,
