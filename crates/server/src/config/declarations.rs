@@ -126,8 +126,8 @@ declare_settings! {
     /// Answer at most this many requests at once from one user.
     RATE_BURST: u32 = Flag("rate_burst", "COUNT"), count, default Text("5000"), for HTTP;
 
-    /// Keep at most this many sessions of one client, and four times as many of one user; the
-    /// session that was idle longest is dropped first.
+    /// Keep at most this many sessions of one user; of the client that has most, the one that was
+    /// idle longest is dropped first.
     SESSIONS_PER_SUBJECT: usize = Flag("sessions_per_subject", "COUNT"), count, default Text("64"),
         for HTTP;
 

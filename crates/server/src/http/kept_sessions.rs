@@ -102,7 +102,7 @@ impl KeptSessions {
     }
 
     /// Keeps a session of `owner`, ends `ended`, and drops those of the subject that are too many
-    /// where each owner may have `most`.
+    /// where it may have `most`.
     pub(super) async fn keep(
         self: &Arc<Self>,
         new: NewSession,

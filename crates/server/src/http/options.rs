@@ -41,7 +41,8 @@ pub struct HttpOptions {
     pub rate_per_second: u32,
     /// Requests that one subject may send at once.
     pub rate_burst: u32,
-    /// The most sessions of one subject. The one idle for longest is closed first.
+    /// The most sessions of one subject. Of the client that has most, the one idle for longest is
+    /// closed first.
     pub sessions_per_subject: usize,
     /// How long a session is in memory after its last message.
     pub session_idle: Duration,

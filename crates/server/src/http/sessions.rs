@@ -96,7 +96,7 @@ impl Session {
 }
 
 impl Sessions {
-    /// Allows each owner at least one and at most `most` sessions, as [`surplus`] counts them. Each
+    /// Allows each subject at least one and at most `most` sessions, as [`surplus`] counts them. Each
     /// is in memory for `idle` after its last use, and while its client listens.
     pub fn new(most: usize, idle: Duration) -> Self {
         Self { most: most.max(1), idle, table: Arc::default(), kept: None }
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_session_is_closed_when_a_client_has_too_many() {
-        let sessions = Sessions::new(2, Duration::from_secs(3600));
+        let sessions = Sessions::new(3, Duration::from_secs(3600));
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         open(&sessions, "b", owner("bob", None), at(0));

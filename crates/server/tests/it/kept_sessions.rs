@@ -243,11 +243,11 @@ fn every_session_ends_with_its_approval_and_where_it_is_narrowed_however_many_we
 }
 
 #[test]
-fn a_client_has_its_share_of_sessions_across_restarts_and_takes_none_of_another_one() {
+fn a_client_of_many_sessions_takes_none_of_one_that_has_few_also_across_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let rig = rig(&folder);
     let [token, busy] = [(); 2].map(|()| rig.token(&["read:/"], &["--client", "editor"]));
-    let more = ["--sessions-per-subject", "2"];
+    let more = ["--sessions-per-subject", "4"];
     let server = rig.serve(&more);
     let [first, second] = [(); 2].map(|()| open(&server, &token));
     for _ in 0..3 {

@@ -28,7 +28,7 @@ pub struct OpenedSession<'a> {
     pub ended: &'a [String],
     /// When other sessions were last used, in UTC seconds.
     pub uses: &'a [(String, i64)],
-    /// The most sessions of one owner, as [`surplus`] counts them.
+    /// The most sessions of the subject, as [`surplus`] counts them.
     pub most: usize,
 }
 
