@@ -324,7 +324,11 @@ fn token(settings: Settings<'_>) -> Command {
         .subcommand(
             Command::new("list")
                 .about("Shows the tokens: who they are for, what they allow, until when.")
-                .arg(flag("all", "Show every token, and not only the latest 100 that ended."))
+                .arg(flag(
+                    "all",
+                    "Show every token: more than the latest 100 that ended, and those that clients \
+                     renewed.",
+                ))
                 .args([json(), utc()])
                 .after_help("With --json every token is shown."),
         )

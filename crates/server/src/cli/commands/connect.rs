@@ -506,11 +506,12 @@ fn list(
         return Err(Failure::Usage("there is no home folder: HOME is not set".to_owned()));
     }
     // A state that cannot be read ends nothing.
-    let config = settings(matches, environment).ok().map(|resolved| resolved.config);
-    let home = config.as_ref().and_then(|config| Home::open_existing(config).ok());
-    let tokens = home.and_then(|home| home.tokens_to_read().ok());
+    let resolved = settings(matches, environment).ok();
+    let config = resolved.as_ref().map(|resolved| &resolved.config);
+    let home = config.and_then(|config| Home::open_existing(config).ok());
+    let tokens = home.as_ref().and_then(|home| home.tokens_to_read().ok());
     let now = unix_seconds(wall_clock());
-    let is_ended = |target: &Target| match (target, &config, &tokens) {
+    let is_ended = |target: &Target| match (target, config, &tokens) {
         (Target::Http { token: Some(token), .. }, _, Some(tokens)) => {
             let record = identifier(token).and_then(|jti| tokens.find(&jti).ok().flatten());
             record.is_some_and(|record| record.revoked.is_some() || record.expires <= now)
@@ -549,6 +550,15 @@ fn list(
     });
     let table = table::table(colours, ["CLIENT", "STATE", "LEADS TO", "FILE"], cells);
     output.write_all(table.as_bytes())?;
+    let server = match (&resolved, &home, &tokens) {
+        (Some(resolved), Some(home), Some(tokens)) => found_server::found(resolved, home, tokens),
+        _ => Ok(None),
+    };
+    // Several servers run, or none is known: no address is the one.
+    if let (Some(resolved), Ok(server)) = (&resolved, server) {
+        let url = url(resolved, server.as_ref());
+        writeln!(output, "\nAny other client takes the address, and asks you in a browser: {url}")?;
+    }
     Ok(())
 }
 
