@@ -343,6 +343,40 @@ fn a_fork_of_a_family_is_closed_at_its_next_use_on_any_server() {
 }
 
 #[test]
+fn a_client_that_renews_at_two_servers_at_once_each_day_goes_on_with_both_answers() {
+    let test = "a_client_that_renews_at_two_servers_at_once_each_day_goes_on_with_both_answers";
+    let Some((_database, servers)) = two_servers(test) else { return };
+    let digest = successor_of;
+    let [one, _] = &servers;
+    let code = NewCode { digest: digest("code"), redirect: None, challenge: "challenge" };
+    let new = AuthorizationRecord { expires: 1_000_000, ..authorization("id", "editor", 100) };
+    one.authorize(&new, &client("editor", "Editor", 100), &code).unwrap();
+    let mut last = "first".to_owned();
+    one.record_refresh(&digest(&last), "id", 100).unwrap();
+    for day in 1..=3 {
+        let now = 100 + 86_100 * day;
+        let pair = ["a", "b"].map(|which| format!("{which} of day {day}"));
+        std::thread::scope(|scope| {
+            for (store, next) in servers.iter().zip(&pair) {
+                let last = &last;
+                scope.spawn(move || {
+                    let spent = store.spend_refresh(&digest(last), "editor", &digest(next), now);
+                    let spent = spent.unwrap();
+                    let goes_on = matches!(spent, RefreshSpent::Now(_) | RefreshSpent::Forked(_));
+                    assert!(goes_on, "{spent:?}");
+                });
+            }
+        });
+        for (store, next) in servers.iter().zip(&pair) {
+            let issued = store.record_of_authorization(&token(next, "editor", now), "id").unwrap();
+            assert_eq!(issued, Issued::Valid);
+        }
+        assert!(pair.iter().all(|next| one.is_live(next).unwrap()));
+        last.clone_from(&pair[1]);
+    }
+}
+
+#[test]
 fn a_revocation_on_one_server_counts_on_the_other_at_once() {
     let test = "a_revocation_on_one_server_counts_on_the_other_at_once";
     let Some((_database, [one, other])) = two_servers(test) else { return };

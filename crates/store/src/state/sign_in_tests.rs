@@ -208,6 +208,27 @@ fn a_fork_within_the_grace_is_closed_at_the_next_use_of_either_branch() {
     assert!(is_good(ground.refresh(13, 14, NOW + 8000)) && !ground.has_ended("one"));
 }
 
+/// As Gemini CLI does, whose requests each find the token used up.
+#[test]
+fn a_client_that_renews_twice_at_once_each_day_goes_on_with_both_answers() {
+    let ground = Ground::authorized().with_refresh(10);
+    let mut last = 10;
+    for day in 1..=5 {
+        let now = NOW + 86_100 * i64::from(day);
+        let pair = [20 + 2 * day, 21 + 2 * day];
+        for next in pair {
+            let spent = ground.refresh(last, next, now);
+            assert!(matches!(spent, RefreshSpent::Now(_) | RefreshSpent::Forked(_)), "{spent:?}");
+            let access = token(&format!("access {next}"), now);
+            let issued = ground.tokens.record_of_authorization(&access, "one").unwrap();
+            assert_eq!(issued, Issued::Valid);
+        }
+        assert!(pair.iter().all(|it| ground.tokens.is_live(&format!("access {it}")).unwrap()));
+        last = pair[usize::from(day % 2)];
+    }
+    assert!(!ground.has_ended("one"));
+}
+
 #[test]
 fn the_last_use_of_a_client_outlives_the_token_that_it_used() {
     let ground = Ground::authorized();
