@@ -39,8 +39,11 @@ async function mastra() {
   return {
     list: async () => Object.keys((tools = await client.listTools())),
     call: async (name, args, signal) => {
-      const answer = await tools[named(Object.keys(tools), name)].execute(args, { abortSignal: signal });
-      return read(answer);
+      const tool = tools[named(Object.keys(tools), name)];
+      const answer = await tool.execute(args, { abortSignal: signal });
+      // What the model gets of an answer with a structured part is the text, or that part.
+      const shown = tool.toModelOutput?.(answer);
+      return shown ? { text: shown.type === 'text' ? shown.value : JSON.stringify(shown.value) } : read(answer);
     },
     resource: async (uri) => (await client.resources.read('stile', uri)).contents[0].text,
   };
@@ -71,7 +74,13 @@ const does = {
   connect: async () => { client = await { 'ai-sdk': aiSdk, mastra, 'openai-agents': openaiAgents }[kind](); },
   list: () => client.list(),
   call: async ({ name, arguments: args }) => (await client.call(name, args)).text,
-  image: async ({ name, arguments: args }) => (await client.call(name, args)).image,
+  image: async ({ name, arguments: args }) => {
+    const { image } = await client.call(name, args);
+    if (!image && kind === 'mastra') {
+      throw new Error('it hands its model the text of an answer and no picture, where the tool has an output schema');
+    }
+    return image;
+  },
   resource: ({ uri }) => client.resource(uri),
   cancel: async ({ name, arguments: args }) => {
     const stop = new AbortController();

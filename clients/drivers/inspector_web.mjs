@@ -25,6 +25,9 @@ async function either(expressions) {
 const CONNECTED = `[...document.querySelectorAll('input[id$="-Tools"]')].length > 0`;
 const SIGN_IN = `location.origin === ${quoted(origin)} && document.querySelector('input[name=code]')`;
 const CONSENT = `location.origin === ${quoted(origin)} && document.querySelector('button[name=decision]')`;
+const RESULTS = `[...document.querySelectorAll('*')].find((each) => !each.children.length && each.textContent === 'Results')`;
+const ANSWER = `${RESULTS}?.closest('.mantine-Card-root, .mantine-Paper-root')?.innerText`;
+const ASKS_FOR_MORE = `document.body.innerText.includes('SEP-2350')`;
 
 /** Flips the switch of the server, and decides as the owner where the browser is led there. */
 async function connect() {
@@ -41,6 +44,8 @@ async function connect() {
     } else {
       await browser.evaluate(`document.querySelectorAll('input[type=checkbox]').forEach((box) => { box.checked = true; })`);
       say({ decided: await browser.evaluate('location.href') });
+      // Until its styles are there, the button stands elsewhere.
+      await browser.until('the whole page', `document.readyState === 'complete'`);
       await browser.press('button[name=decision][value=approve]');
       await browser.until('the page of the Inspector', `location.origin !== ${quoted(origin)}`);
     }
@@ -64,7 +69,9 @@ async function tools() {
 /** Selects the tool, fills in its arguments, executes it, and returns what the page shows. */
 async function call(tool, args) {
   const name = (await tools()).find((each) => each.replace('.', '_') === tool);
-  const before = await browser.evaluate('document.body.innerText');
+  // The answer of the last call hides the fields of its tool until it is closed.
+  await browser.evaluate(`${RESULTS}?.parentElement.querySelector('button')?.click()`);
+  await pause(500);
   await click('button', new RegExp(`\\n${name.replace('.', '\\.')}$`));
   await pause(500);
   for (const [argument, value] of Object.entries(args)) {
@@ -82,10 +89,15 @@ async function call(tool, args) {
   }
   await pause(300);
   await click('button', /^Execute Tool$/);
-  await pause(3000);
-  const after = await browser.evaluate('document.body.innerText');
-  if (after === before) throw new Error('the page shows no answer');
-  return after;
+  const page = await either({ answer: ANSWER, asksForMore: ASKS_FOR_MORE });
+  if (page === 'asksForMore') {
+    for (const type of ['keyDown', 'keyUp']) {
+      await browser.send('Input.dispatchKeyEvent', { type, key: 'Escape', code: 'Escape', windowsVirtualKeyCode: 27 });
+    }
+    await browser.until('the end of its question', `!(${ASKS_FOR_MORE})`);
+    throw new Error('refused: it asks for more');
+  }
+  return browser.evaluate(ANSWER);
 }
 
 const does = {
@@ -107,8 +119,8 @@ const does = {
   call: async ({ name, arguments: args }) => {
     const shown = await call(name, args);
     if (process.env.STILE_TRACE) console.error(shown);
-    if (/not_found|insufficient_scope|Error calling|Tool Error|-31403|401|Not Found/.test(shown.split('Protocol\nNetwork')[0].split('Execute Tool').pop())) {
-      throw new Error(`refused: ${shown.slice(-300)}`);
+    if (/not_found|insufficient_scope|Error calling|Tool Error|-31403|\b401\b|Not Found/.test(shown)) {
+      throw new Error(`refused: ${shown.slice(0, 300)}`);
     }
     return shown;
   },

@@ -277,6 +277,11 @@ class OpenCode(Agent):
 class GeminiCli(Agent):
     """Talks in its terminal: `/mcp auth`, `/mcp list`, and then a question."""
 
+    # It renews a token five minutes before its end. One that lives for less it would renew at each
+    # request, of which there are several at once. Its model may be silent for a minute.
+    renews_before = 5 * 60
+    token_seconds = renews_before + 40
+
     def __init__(self, rig):
         super().__init__(rig)
         modules = rig.installed / "agents/node_modules"
@@ -315,7 +320,9 @@ class GeminiCli(Agent):
         self.terminal.wait_for("Do you want to continue", SIGN_IN_SECONDS)
         self.terminal.type("")
         self.decide(self.terminal)
-        self.terminal.wait_for("uccessfully (authenticated|reloaded)|Authentication successful", SIGN_IN_SECONDS)
+        # Before it has its tools again, it loses letters that are typed.
+        self.terminal.wait_for("uccessfully authenticated and reloaded", SIGN_IN_SECONDS)
+        self.terminal.wait_for("Type your message", READY_SECONDS)
 
     def begin(self):
         # The list must show that the server is there, with its tools.

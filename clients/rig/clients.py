@@ -65,6 +65,10 @@ def inspector_web():
                         lacks={"resource": untried, "subscribe": untried, "cancel": untried},
                         starts_again="connects anew")
         driver.one_line = True
+        # A call by a person takes seconds, and a token should outlive it.
+        driver.token_seconds = 20
+        # Chromium's page is waited for as long as other clients' answers, and may be waited for twice.
+        driver.answer_seconds = 150
         driver.has_model = False
         return driver
 

@@ -97,7 +97,10 @@ class Inspector(Command):
         from server import free_port
         self.program = [node, program, "--cli", "--format", "json"]
         self.tail = ["--transport", "http", "--callback-url", f"http://127.0.0.1:{free_port()}/oauth/callback"]
-        self.environment.update({"MCP_AUTO_OPEN_ENABLED": "true", "PATH": "/nonexistent"})
+        # Without a keychain, as here, it keeps tokens in memory, so each call would sign in anew. A person
+        # without one chooses its file.
+        self.environment.update({"MCP_AUTO_OPEN_ENABLED": "true", "PATH": "/nonexistent",
+                                 "MCP_INSPECTOR_SECRET_STORE": "file"})
 
     def ask(self, *arguments):
         said = self.answer(self.server.address, *self.tail, *arguments)

@@ -31,8 +31,12 @@ class Client:
     signs_in = True
     # The seconds that an access token lives in its story, and how long a step may take.
     token_seconds = 6
+    # How many seconds before the end of its token it gets another one.
+    renews_before = 0
     # Whether a person fills in an argument on one line.
     one_line = False
+    # How long a program of its own may take to answer.
+    answer_seconds = ANSWER_SECONDS
 
     def __init__(self, rig):
         self.rig = rig
@@ -134,9 +138,9 @@ class Driver(Client):
         except OSError as error:
             raise Failed("the client's program ended") from error
         try:
-            said = self.answers.get(timeout=ANSWER_SECONDS)
+            said = self.answers.get(timeout=self.answer_seconds)
         except queue.Empty:
-            raise Failed(f"no answer in {ANSWER_SECONDS} s") from None
+            raise Failed(f"no answer in {self.answer_seconds} s") from None
         if "none" in said:
             raise None_(said["none"])
         if "error" in said:

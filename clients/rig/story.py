@@ -21,6 +21,8 @@ STEPS = {
 NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 PLAN, BUTT = "space:///plan.md", "space:///notes/butt.md"
 IDLE_SECONDS = 2
+# For so long after its end a token is still taken, since clocks differ.
+LEEWAY_SECONDS = 5
 # How long a client may take to open its event stream again after the server was started.
 LISTENS_AGAIN_SECONDS = 5
 PASTED = "the token is pasted"
@@ -151,6 +153,8 @@ class Story:
         """Adds a line to the note by a call, and looks at the file."""
         added = line if self.client.one_line else f"{line}\n"
         self.client.call("text_append", {"path": "/plan.md", "hash": self.hash(), "content": added})
+        # What is added begins a line, also where the one before it was not ended.
+        added = added if self.text.endswith("\n") else f"\n{added}"
         if (self.server.space / "plan.md").read_text() != self.text + added:
             raise Failed("the file is not what was asked for")
         self.text += added
@@ -185,10 +189,17 @@ class Story:
     def renew(self):
         if not self.client.signs_in:
             raise None_(PASTED)
-        time.sleep(self.client.token_seconds + 1)
+        before = self.access_tokens()
+        time.sleep(self.client.token_seconds - self.client.renews_before + LEEWAY_SECONDS + 1)
         self.read()
         if self.owner.decisions != 1:
             raise Failed("the owner was asked again")
+        if self.access_tokens() == before:
+            raise Failed("it got no other token")
+
+    def access_tokens(self):
+        """How many access tokens there have been."""
+        return len(json.loads(self.server.command("token", "list", "--json")))
 
     def restart(self, idle):
         self.server.kill()

@@ -8,23 +8,6 @@ BEGIN = "<!-- The table: made by `just clients` from clients/results.json, and n
 END = "<!-- The end of the table. -->"
 MARKS = {"ok": "ok", "anew": "anew", "fails": "**fails**", "none": "–"}
 
-# What some cells saw, in words: what it holds, and what the page says. results.json keeps what was seen.
-WORDS = (
-    ("mcp_stile_text_read", "its call was refused: it renews its token twice at once, and the first use of either of the "
-     "two ends the other one's access tokens"),
-    ("/mcp list does not show the tools", "it showed no tools: what it had renewed had ended before"),
-    ("the terminal does not show", "it did not ask the person to sign in again: what it had renewed had ended before"),
-    ("a field for path did not come", "its page shows a tool without fields, since its own program did not come back "
-     "after the server was killed"),
-    ("NoneType", "its page did not lead to the page of consent again, for the same reason"),
-    ("the picture came as None", "the picture reached the model as nothing"),
-)
-
-
-def worded(note):
-    """Why a cell is no `ok`, in words."""
-    return next((words for seen, words in WORDS if seen in note), note)
-
 
 def results(here):
     path = here / "results.json"
@@ -42,7 +25,7 @@ def markdown(results, order):
         mark = MARKS[found["state"]]
         if found["state"] == "ok" or "note" not in found:
             return mark
-        number = notes.setdefault(worded(found["note"]), len(notes) + 1)
+        number = notes.setdefault(found["note"], len(notes) + 1)
         return f"{mark} [{number}]"
 
     lines = ["| client | version | date | " + " | ".join(STEPS.values()) + " |",
