@@ -25,8 +25,10 @@ async function either(expressions) {
 const CONNECTED = `[...document.querySelectorAll('input[id$="-Tools"]')].length > 0`;
 const SIGN_IN = `location.origin === ${quoted(origin)} && document.querySelector('input[name=code]')`;
 const CONSENT = `location.origin === ${quoted(origin)} && document.querySelector('button[name=decision]')`;
-const RESULTS = `[...document.querySelectorAll('*')].find((each) => !each.children.length && each.textContent === 'Results')`;
-const ANSWER = `${RESULTS}?.closest('.mantine-Card-root, .mantine-Paper-root')?.innerText`;
+const titled = (title) => `[...document.querySelectorAll('*')].find((each) => !each.children.length && each.textContent === ${quoted(title)})`;
+const below = (title) => `${titled(title)}?.closest('.mantine-Card-root, .mantine-Paper-root')?.innerText`;
+const RESULTS = titled('Results');
+const ANSWER = below('Results');
 const ASKS_FOR_MORE = `document.body.innerText.includes('SEP-2350')`;
 
 /** Flips the switch of the server, and decides as the owner where the browser is led there. */
@@ -100,6 +102,13 @@ async function call(tool, args) {
   return browser.evaluate(ANSWER);
 }
 
+/** Opens a resource by the name that its list shows, which is the file's. */
+async function open(uri) {
+  await browser.evaluate(`document.querySelector('input[id$="-Resources"]').click()`);
+  await click('button', new RegExp(`^${uri.split('/').pop().replace('.', '\\.')}$`));
+  await browser.until('the resource', `${below('Resource')}?.includes(${quoted(uri)})`);
+}
+
 const does = {
   connect: async () => {
     pages = spawn(process.execPath, [inspector, '--web', '--transport', 'http', '--server-url', url], {
@@ -128,6 +137,16 @@ const does = {
     await call(name, args);
     return browser.evaluate(`document.querySelector('img[src^="data:image"]')?.src.match(/data:([a-z/]+)/)?.[1]`);
   },
+  resource: async ({ uri }) => {
+    await open(uri);
+    return browser.evaluate(below('Resource'));
+  },
+  subscribe: async ({ uri }) => {
+    await open(uri);
+    await click('button', /^Subscribe$/);
+    await browser.until('the subscription', `document.body.innerText.includes('Subscriptions (1)')`);
+  },
+  told: () => browser.until('the message', `/notifications.resources.updated/i.test(document.body.innerText)`),
   again: async () => {
     await browser.evaluate(`document.querySelector('input[id$="-Servers"]')?.click()`);
     await pause(1000);

@@ -55,14 +55,12 @@ def remote():
 
 
 def inspector_web():
-    untried = "not tried in its pages"
-
     def make(rig):
         package = "@modelcontextprotocol/inspector"
         program = rig.installed / "libraries/node_modules" / package / "clients/launcher/build/index.js"
         driver = Driver(rig, [node(rig, "agents"), rig.drivers / "inspector_web.mjs", program],
                         environment={"CHROMIUM": str(rig.drivers.parent.parent / ".ci/sign-in/chromium.mjs")},
-                        lacks={"resource": untried, "subscribe": untried, "cancel": untried},
+                        lacks={"cancel": "a person does not give up what is answered at once"},
                         starts_again="connects anew")
         driver.one_line = True
         # A call by a person takes seconds, and a token should outlive it.
