@@ -29,7 +29,7 @@ pub const DURATIONS: [(&str, &str, i64); 5] = [
 pub const PROPOSED_DURATION: &str = "90d";
 
 /// The most bytes of the choices about files, beside those about records.
-pub(super) const FILE_BYTES: usize = 36_000;
+pub(super) const FILE_BYTES: usize = 30_000;
 
 /// The most characters of what may be a mistake.
 pub(super) const MAX_DOUBT: usize = 300;

@@ -26,7 +26,8 @@ function takeLocalTimes(within) {
     }
     for (const zone of input.labels[0].querySelectorAll(".zone")) zone.textContent = "(your time)";
     input.form.addEventListener("formdata", ({ formData }) => {
-      const local = formData.get(input.name);
+      // An input that is gone has left its name to another one.
+      const local = input.isConnected && formData.get(input.name);
       if (local) formData.set(input.name, minutes(new Date(local)));
     });
   }
@@ -46,6 +47,14 @@ if (!document.cookie.split("; ").includes(zone)) {
 // A list that grows keeps the rows that are there, so that nothing typed in them is lost.
 function takeOver(page) {
   const focused = document.activeElement?.id;
+  // If what the choices begin with changed meanwhile, no row means what it meant.
+  const [choices, renewed] = [document, page].map((it) => it.querySelector("[data-renews]"));
+  if (choices && renewed && choices.dataset.renews !== renewed.dataset.renews) {
+    const fresh = document.importNode(renewed, true);
+    choices.replaceWith(fresh);
+    showTimes(fresh);
+    takeLocalTimes(fresh);
+  }
   for (const list of document.querySelectorAll("[data-grows]")) {
     const rows = page.getElementById(list.id)?.children ?? [];
     for (const row of [...list.children]) if (!page.getElementById(row.id)) row.remove();
