@@ -56,7 +56,7 @@ fn a_command_ends_quietly_when_nobody_reads_on() {
     let line = JournalLine { tool: "text.read".to_owned(), ..JournalLine::default() };
     journal.append(line).unwrap();
     drop(journal);
-    for arguments in [&["audit"][..], &["token", "list"], &["config"]] {
+    for arguments in [&["audit"][..], &["token", "list", "--json"], &["config"]] {
         let mut command = newcomer.command(&newcomer.rig.root, arguments);
         let (_, error, code) = said(command.stdout(unread_pipe()).output().unwrap());
         assert_eq!((error.as_str(), code), ("", Some(0)), "{arguments:?}");
@@ -175,6 +175,32 @@ fn tokens_are_revoked_by_their_beginning_and_the_command_says_what_ended() {
     assert_eq!(code, Some(0), "{error}");
     let allowed = format!("{jti} is revoked: it allowed cursor read:/notes/");
     assert!(told.starts_with(&allowed), "{told}");
+}
+
+#[test]
+fn a_list_without_a_row_says_so_and_what_makes_one() {
+    let newcomer = Newcomer::new();
+    let root = newcomer.rig.root.clone();
+    for (arguments, sentence) in [
+        (&["token", "list"][..], "There is no token yet. `stile token --scope read:/` makes one"),
+        (&["client", "list"], "There is no client yet."),
+        (&["grant", "list"], "There is no grant yet"),
+        (&["streams"], "There are no records yet. `stile import FILE"),
+        (&["connections"], "There are no records yet."),
+        (&["records", "removed"], "There are no removed records"),
+        (&["owner", "passkeys"], "There is no passkey yet."),
+        (&["owner", "sessions"], "No browser is signed in."),
+    ] {
+        let (output, error, code) = newcomer.run(&root, arguments);
+        // A program reads a table without rows, as before.
+        assert_eq!((output.lines().count(), code), (1, Some(0)), "{arguments:?}: {output}");
+        assert!(
+            error.starts_with(sentence) && error.lines().count() == 1,
+            "{arguments:?}: {error}"
+        );
+        let (output, error, _) = newcomer.run(&root, &[arguments, &["--json"]].concat());
+        assert_eq!((output.trim(), error.as_str()), ("[]", ""), "{arguments:?}");
+    }
 }
 
 #[test]
