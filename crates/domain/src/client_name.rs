@@ -48,6 +48,11 @@ pub fn is_reserved(name: &str) -> bool {
     is_own || folded.trim_end().ends_with(SELF_NAMED)
 }
 
+/// Returns whether a command would take a name for a flag.
+pub fn is_like_a_flag(name: &str) -> bool {
+    name.starts_with('-')
+}
+
 /// Returns the letters and digits of a name.
 fn letters(name: &str) -> impl Iterator<Item = char> + Clone + '_ {
     name.chars().filter(|character| character.is_alphanumeric())

@@ -204,6 +204,25 @@ fn a_list_without_a_row_says_so_and_what_makes_one() {
 }
 
 #[test]
+fn a_name_that_a_command_would_take_for_a_flag_is_refused() {
+    let newcomer = Newcomer::new();
+    let root = newcomer.rig.root.clone();
+    let space = root.to_str().unwrap();
+    for arguments in [
+        &["token", "--scope", "read:/", "--client=--all"][..],
+        &["client", "add", "--name=-x", "--redirect", "https://a.example/cb"],
+        &["stdio", space, "--client=--write"],
+        &["connect", "cursor", "--name=-x"],
+    ] {
+        let (output, error, code) = newcomer.run(&root, arguments);
+        assert_eq!((output.as_str(), code), ("", Some(2)), "{arguments:?}: {error}");
+        assert!(error.contains("begins with"), "{arguments:?}: {error}");
+    }
+    let (tokens, ..) = newcomer.run(&root, &["token", "list", "--json"]);
+    assert_eq!(tokens.trim(), "[]");
+}
+
+#[test]
 fn a_client_is_named_as_people_write_it_and_a_hosted_one_gets_an_address() {
     let newcomer = Newcomer::new();
     let root = newcomer.rig.root.clone();

@@ -23,7 +23,7 @@ use stile_store::state::{
 use crate::auth::last_uses;
 use crate::cli::compose::{Home, Owner, owner};
 use crate::cli::failure::Failure;
-use crate::cli::flags::{text, texts};
+use crate::cli::flags::{self, text, texts};
 use crate::cli::invocation::{Invocation, settings};
 use crate::cli::terminal::table::{cell, table};
 use crate::cli::terminal::unix_time::rfc3339;
@@ -288,6 +288,7 @@ fn new_client(matches: &ArgMatches, now: i64) -> Result<ClientRecord, Failure> {
     let name = text(matches, "name").unwrap_or_default();
     let name = ClientName::clean(name)
         .ok_or_else(|| Failure::Usage("--name: the name has nothing that can be seen".into()))?;
+    flags::access::check_client_name(name.as_str(), "no client was added")?;
     if is_reserved(name.as_str()) {
         let why = "--name: this program keeps that name for itself; no client was added";
         return Err(Failure::Usage(why.into()));

@@ -155,6 +155,7 @@ fn with_options(
     now: Instant,
 ) -> Result<GrantDocument, Failure> {
     if let Some(client_id) = text(matches, "client").map(str::to_owned) {
+        flags::access::check_client_name(&client_id, NOT_MADE)?;
         if document.client.as_ref().is_some_and(|named| named.client_id != client_id) {
             return refuse("the file names another client than --client");
         }
