@@ -204,6 +204,16 @@ fn a_list_without_a_row_says_so_and_what_makes_one() {
 }
 
 #[test]
+fn a_backup_to_a_folder_that_is_not_there_names_the_folder() {
+    let newcomer = Newcomer::new();
+    newcomer.run(&newcomer.rig.root, &["token", "list"]);
+    let to = newcomer.rig.state.with_file_name("none").join("state.tar");
+    let (_, error, code) = newcomer.run(&newcomer.rig.root, &["backup", to.to_str().unwrap()]);
+    let said = format!("error: cannot find the folder {}: ", to.parent().unwrap().display());
+    assert!(error.starts_with(&said) && code == Some(1), "{error}");
+}
+
+#[test]
 fn a_name_that_a_command_would_take_for_a_flag_is_refused() {
     let newcomer = Newcomer::new();
     let root = newcomer.rig.root.clone();
