@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
+use stile_domain::client_name::in_one_alphabet;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_domain::shortened_id::full as full_id;
@@ -281,9 +282,9 @@ fn table(tokens: &[TokenRecord], known: &Known, now: i64, colours: Colours) -> S
         [
             token.jti.clone(),
             token.subject.clone(),
-            token.client.clone().unwrap_or_else(|| {
-                if token.kind == TokenKind::Shown { "(terminal)" } else { "-" }.to_owned()
-            }),
+            token.client.as_deref().map(|name| in_one_alphabet(name).into_owned()).unwrap_or_else(
+                || if token.kind == TokenKind::Shown { "(terminal)" } else { "-" }.to_owned(),
+            ),
             match why_ended(token, &known.given_up) {
                 Some(why) => format!("{} ({why})", state_name(token, now)),
                 None => state_name(token, now).to_owned(),
