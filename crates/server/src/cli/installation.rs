@@ -110,7 +110,7 @@ impl Installation {
             () if environment.is_some_and(|it| files.has_python_package(it)) => Self::Pip,
             () if is_built_by_cargo(folder, &exists) => Self::Checkout,
             () if folder.ends_with("server") && exists(&beside("manifest.json")) => Self::Bundle,
-            () if ["/.dockerenv", "/run/.containerenv"].iter().any(|it| exists(Path::new(it))) => {
+            () if program == Path::new("/usr/local/bin/stile") && is_in_container(&exists) => {
                 Self::Image
             }
             () => Self::File,
@@ -170,7 +170,7 @@ impl Installation {
                 "git pull && cargo build --release, in the checkout",
             ),
             Self::Image => (
-                "it is a file in a container",
+                "it is in a container, where images of Stile have it",
                 "pull or build the newer image, and start the container again with the same volumes",
             ),
             Self::Bundle => {
@@ -214,6 +214,10 @@ impl Files for Machine {
             })
         })
     }
+}
+
+fn is_in_container(exists: &dyn Fn(&Path) -> bool) -> bool {
+    ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| exists(Path::new(mark)))
 }
 
 /// Returns whether a folder is one of a build: cargo marks the folder with all that it builds, which
@@ -315,6 +319,7 @@ mod tests {
         assert_eq!(at("/usr/bin/stile", &Known(&[])), Installation::File);
         let image = Known(&[("/run/.containerenv", "")]);
         assert_eq!(at("/usr/local/bin/stile", &image), Installation::Image);
+        assert_eq!(at("/root/bin/stile", &image), Installation::File);
     }
 
     /// Files with their texts.
