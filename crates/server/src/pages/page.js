@@ -57,16 +57,23 @@ function takeOver(page) {
   }
   for (const list of document.querySelectorAll("[data-grows]")) {
     const rows = page.getElementById(list.id)?.children ?? [];
-    for (const row of [...list.children]) if (!page.getElementById(row.id)) row.remove();
+    // A row for which the page has no more room stays, and carries what was chosen itself.
+    const stays = (row) => page.getElementById(row.id) ||
+      page.getElementById(row.id.replace("stream-of-", "carried-"));
+    for (const row of [...list.children]) if (!stays(row)) row.remove();
     for (const row of [...rows]) {
-      if (document.getElementById(row.id)) continue;
-      list.append(row);
-      takeLocalTimes(row);
+      const shown = row.id.replace("carried-", "stream-of-");
+      if (document.getElementById(row.id) || document.getElementById(shown)) continue;
+      const added = document.importNode(row, true);
+      list.append(added);
+      takeLocalTimes(added);
     }
   }
   for (const part of document.querySelectorAll("[data-follows]")) {
     const fresh = page.getElementById(part.id);
-    if (!fresh || fresh === part) continue;
+    // What is not said any more of a row must not stand there as it was.
+    if (part.closest("[data-grows]")) part.hidden = !fresh;
+    if (!fresh) continue;
     part.innerHTML = fresh.innerHTML;
     showTimes(part);
   }

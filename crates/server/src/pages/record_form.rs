@@ -17,7 +17,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 use stile_domain::unseen::shown_ends;
 
-use super::frame::{RECORDS_PATH, SHOW};
+use super::frame::SHOW;
 use super::room::Room;
 use super::times::{Required, day_input, time_input};
 use crate::sign_in::carried_ticks::CarriedTicks;
@@ -31,10 +31,14 @@ pub const MORE_FIELD: &str = "more-records";
 /// How the name of the button begins that opens a stream or shows others of its fields. Its value
 /// is the number of the first field.
 const OPEN_FIELD: &str = "open-fields-";
-/// The name of the number of the first stream that the page shows, and of the buttons that show
-/// others.
+/// The name of the numbers of the first stream that the page shows and of the one behind its last,
+/// as in `12.20`, and the name of the buttons that show others.
 const AT_FIELD: &str = "streams-at";
 const TURN_FIELD: &str = "open-streams";
+/// The name of the number of the first stream of the list that adds one, and of the buttons that
+/// show others there.
+const MORE_AT_FIELD: &str = "more-at";
+const MORE_TURN_FIELD: &str = "open-more";
 /// The most characters of a name.
 const MAX_NAME: usize = 80;
 /// The bytes of the list that adds a stream, and of the records that are shown of one.
@@ -93,11 +97,30 @@ pub fn opened_fields(form: &FormParameters) -> Option<(usize, usize)> {
     index.parse().ok().zip(first.parse().ok())
 }
 
-/// Returns the number of the first stream that a form shows, and whether a button asks for others.
-pub fn turned_streams(form: &FormParameters) -> (usize, bool) {
+/// Which streams a page shows, by their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamTurn {
+    /// Those that the form shows, if it says so.
+    shown: Option<Range<usize>>,
+    /// The first one that a button asks for.
+    pub wanted: Option<usize>,
+}
+
+impl StreamTurn {
+    /// Reads what a form says.
+    pub fn of(form: &FormParameters) -> Self {
+        let shown = form.get(AT_FIELD).and_then(|text| text.split_once('.'));
+        let shown = shown.and_then(|(start, end)| Some(start.parse().ok()?..end.parse().ok()?));
+        Self { shown, wanted: form.get(TURN_FIELD).and_then(|number| number.parse().ok()) }
+    }
+}
+
+/// Returns the number of the first stream of the list that adds one, and whether a button asks for
+/// others.
+pub fn turned_list(form: &FormParameters) -> (usize, bool) {
     let number = |name| form.get(name).and_then(|number| number.parse().ok());
-    let turned = number(TURN_FIELD);
-    (turned.or_else(|| number(AT_FIELD)).unwrap_or_default(), turned.is_some())
+    let turned = number(MORE_TURN_FIELD);
+    (turned.or_else(|| number(MORE_AT_FIELD)).unwrap_or_default(), turned.is_some())
 }
 
 /// What of a form cannot be read. It must not widen what is granted.
@@ -129,8 +152,10 @@ pub struct RecordForm {
     pub is_full: bool,
     /// Whether the form that was sent began with something else, and what it said is not shown.
     pub is_other: bool,
-    /// The number of the first stream to show.
-    pub start: usize,
+    /// Which streams to show.
+    pub turn: StreamTurn,
+    /// The number of the first stream of those that can be added to show.
+    pub more_start: usize,
 }
 
 /// A stream that can be added.
@@ -235,18 +260,20 @@ impl RecordForm {
         let closed: Vec<Markup> = self.streams.iter().map(StreamForm::closed).collect();
         let carried: Vec<Markup> = self.streams.iter().map(StreamForm::carried_alone).collect();
         let lengths = closed.iter().zip(&carried).map(|(closed, it)| (closed.0.len(), it.0.len()));
-        let window = Window::of(lengths.collect(), room.left());
-        let shown = window.shown(self.position(self.start), self.sought());
+        let sought = self.sought();
+        let window = Window::of(lengths.collect(), room.left(), sought.is_some());
+        let shown = self.kept(&window, room.left()).filter(|_| sought.is_none());
+        let shown = shown.unwrap_or_else(|| window.shown(self.position(self.start()), sought));
         let mut streams = closed.get(shown.clone()).map(<[Markup]>::to_vec).unwrap_or_default();
         let mut left = room.left().saturating_sub(window.length(&shown));
         let here = self.streams.get(shown.clone()).unwrap_or_default();
         let mut order: Vec<usize> = (0..here.len()).collect();
-        order.sort_by_key(|at| here.get(*at).map(|stream| stream.openness));
+        order.sort_by_key(|at| here.get(*at).map(|it| (!it.is_sought, it.openness)));
         for (turn, at) in order.iter().enumerate() {
             let Some((stream, row)) = here.get(*at).zip(streams.get_mut(*at)) else { continue };
             // What a button asks for gets half of the room.
             let others = order.len() - turn;
-            let parts = if stream.openness == Openness::Wanted { others.min(2) } else { others };
+            let parts = if stream.is_sought { others.min(2) } else { others };
             let share = (left / parts).max(MIN_OPEN_BYTES).min(left);
             let closed = row.0.len();
             let Some(open) = stream.open(share + closed) else { continue };
@@ -275,6 +302,22 @@ impl RecordForm {
         }
     }
 
+    /// Returns the number of the first stream to show.
+    fn start(&self) -> usize {
+        let shown = self.turn.shown.as_ref().map(|shown| shown.start);
+        self.turn.wanted.or(shown).unwrap_or_default()
+    }
+
+    /// Returns the part that the form shows, if no button asks for another one and it has room
+    /// still. What was chosen changes the length of a row, and no row shall leave for that.
+    fn kept(&self, window: &Window, bytes: usize) -> Option<Range<usize>> {
+        let shown = self.turn.shown.as_ref().filter(|_| self.turn.wanted.is_none())?;
+        let before =
+            |number: usize| self.streams.iter().take_while(|stream| stream.index < number).count();
+        let part = before(shown.start)..before(shown.end);
+        (!part.is_empty() && window.length(&part) <= bytes).then_some(part)
+    }
+
     /// Returns the place in the list of the first stream with a number or a later one.
     fn position(&self, number: usize) -> usize {
         let first = self.streams.iter().position(|stream| stream.index >= number);
@@ -300,7 +343,8 @@ impl RecordForm {
             }
         }
         html! {
-            input type="hidden" name=(AT_FIELD) value=(number(shown.start));
+            input type="hidden" name=(AT_FIELD)
+                value={ (number(shown.start)) "." (number(shown.end.saturating_sub(1)) + 1) };
             @if shown.len() < all {
                 p class="muted" {
                     "Streams " (shown.start + 1) " to " (shown.end) " of " (all) "."
@@ -343,7 +387,9 @@ impl RecordForm {
     }
 
     fn more(&self, room: &mut Room) -> Markup {
-        let options = room.fit(&self.more, MAX_MORE, |more| {
+        let all = self.more.len();
+        let first = if self.more_start < all { self.more_start } else { 0 };
+        let options = room.fit(self.more.iter().skip(first), MAX_MORE, |more| {
             html! {
                 option value=(more.value) {
                     (shown_ends(&more.stream, MAX_NAME)) " of "
@@ -365,17 +411,30 @@ impl RecordForm {
             }
             @if self.is_full {
                 p class="muted" {
-                    "One page has at most " (self.streams.len()) " streams. For others make another \
-                     grant, or take one of these away."
+                    "One page has at most " (self.streams.len()) " streams. Others need a grant of \
+                     their own."
                 }
             }
-            @if options.shown < self.more.len() {
+            @if options.shown < all {
+                input type="hidden" name=(MORE_AT_FIELD) value=(first);
                 p class="muted" {
-                    (self.more.len() - options.shown) " more have no room in this list. Each has a \
-                     link on the page " a href=(RECORDS_PATH) { "Records" } "."
+                    "The list has " (first + 1) " to " (first + options.shown) " of " (all) "."
+                }
+                p class="links" {
+                    @if first > 0 { (list_turn(0, "The beginning of the list")) }
+                    @if first + options.shown < all {
+                        (list_turn(first + options.shown, "The next of the list"))
+                    }
                 }
             }
         }
+    }
+}
+
+/// Returns a button that shows others of the list that adds a stream.
+fn list_turn(first: usize, words: &str) -> Markup {
+    html! {
+        button class="plain" name=(MORE_TURN_FIELD) value=(first) formnovalidate { (words) }
     }
 }
 
@@ -391,12 +450,12 @@ struct Window {
 }
 
 impl Window {
-    /// Where there is no room for all, some of it is left for opening one.
-    fn of(lengths: Vec<(usize, usize)>, bytes: usize) -> Self {
+    /// Where one is to be opened, or where there is no room for all, some of it is left for that.
+    fn of(lengths: Vec<(usize, usize)>, bytes: usize, opens_one: bool) -> Self {
         let whole = Self { lengths, bytes };
         let all = whole.length(&(0..whole.lengths.len()));
-        let left = OPENED_BYTES.min(bytes / 2);
-        Self { bytes: if all <= bytes { bytes } else { bytes - left }, ..whole }
+        let fills = all <= bytes && !opens_one;
+        Self { bytes: if fills { bytes } else { bytes - OPENED_BYTES.min(bytes / 2) }, ..whole }
     }
 
     /// Returns the bytes of the list where it shows this part.
@@ -721,7 +780,7 @@ mod tests {
     fn parts_of_a_list_have_room_and_lead_from_its_first_stream_to_its_last_and_back() {
         for count in 1..40 {
             let lengths = (0..count).map(|at| (500 + at % 3 * 400, 100 + at % 2 * 150)).collect();
-            let window = Window::of(lengths, 12_000);
+            let window = Window::of(lengths, 12_000, true);
             let (mut at, mut parts) = (0, Vec::new());
             while at < count {
                 let shown = window.shown(at, None);
@@ -732,7 +791,8 @@ mod tests {
             }
             assert_eq!(parts.last().unwrap().end, count);
             if parts.len() > 1 {
-                assert!(window.length(&parts[0]) + 6_000 <= 12_000, "one of them can be opened");
+                let is_open = window.length(&parts[0]) + 6_000 <= 12_000;
+                assert!(is_open || parts[0].len() == 1, "one of them can be opened");
             }
             while at > 0 {
                 let before = window.before(at);

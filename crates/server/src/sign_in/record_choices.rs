@@ -26,8 +26,8 @@ use super::record_sample::{SampleOf, sample};
 use crate::pages::grant_words::{FEW_FIELDS, MAX_FIELDS, SeenTimes, TimesOf, seen_sentence};
 use crate::pages::record_form::{
     AddedStream, BEGINNING_FIELD, FieldTick, MORE_FIELD, Openness, RecordForm, StreamForm,
-    UnreadableChoice, Unshown, connection_field, connections_field, field_field, fields_field,
-    opened_fields, since_field, stream_field, turned_streams, until_field,
+    StreamTurn, UnreadableChoice, Unshown, connection_field, connections_field, field_field,
+    fields_field, opened_fields, since_field, stream_field, turned_list, until_field,
 };
 use crate::pages::times::{first_day_from, input_value};
 
@@ -161,9 +161,10 @@ impl<'a> RecordChoices<'a> {
             connection: stream.connection.to_string(),
             records: stream.records,
         });
-        let start = chosen.map_or(0, |form| turned_streams(form).0);
+        let turn = chosen.map(StreamTurn::of).unwrap_or_default();
+        let more_start = chosen.map_or(0, |form| turned_list(form).0);
         let (beginning, more) = (beginning_of(&self.streams), more.collect());
-        RecordForm { beginning, streams, more, is_full, is_other, start }
+        RecordForm { beginning, streams, more, is_full, is_other, turn, more_start }
     }
 
     /// Returns whether a form began with the same streams, or has none. The names in a form count
@@ -568,7 +569,7 @@ impl<'a> RecordChoices<'a> {
 
 /// Returns whether a button of a form asks for other streams, or for other fields of one.
 pub fn turns(form: &FormParameters) -> bool {
-    turned_streams(form).1 || opened_fields(form).is_some()
+    StreamTurn::of(form).wanted.is_some() || turned_list(form).1 || opened_fields(form).is_some()
 }
 
 /// Returns a digest of the streams that choices begin with, as they stand. A page may be sent to a

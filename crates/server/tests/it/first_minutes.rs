@@ -204,6 +204,17 @@ fn a_list_without_a_row_says_so_and_what_makes_one() {
 }
 
 #[test]
+fn a_history_that_nothing_can_be_in_says_so() {
+    let newcomer = Newcomer::new();
+    for arguments in [&["history"][..], &["undo", "--since", "5h"]] {
+        let (output, error, code) = newcomer.run(&newcomer.rig.home(), arguments);
+        assert_eq!((output.as_str(), code), ("", Some(2)), "{error}");
+        assert!(error.contains("no folder was served with this state yet"), "{error}");
+        assert!(error.contains("`stile serve FOLDER`"), "{error}");
+    }
+}
+
+#[test]
 fn a_backup_to_a_folder_that_is_not_there_names_the_folder() {
     let newcomer = Newcomer::new();
     newcomer.run(&newcomer.rig.root, &["token", "list"]);

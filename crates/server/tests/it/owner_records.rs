@@ -436,7 +436,10 @@ fn next_streams(page: &stile_testkit::client::Reply) -> Option<String> {
 fn owner_records_of_more_streams_than_a_page_has_room_for_are_chosen_page_by_page() {
     let place = Place::new();
     for number in 0..32 {
-        let row = json!({ "id": "a", "body": "text", "sent_at": "2026-01-05T00:00:00Z" });
+        let mut row = json!({ "id": "a", "body": "text", "sent_at": "2026-01-05T00:00:00Z" });
+        for more in 0..9 {
+            row[field(more)] = "v".repeat(300).into();
+        }
         place.import(&"c".repeat(64), &long_stream(number), &format!("{row}\n"));
     }
     // The choices about files take most of the page.
@@ -460,6 +463,25 @@ fn owner_records_of_more_streams_than_a_page_has_room_for_are_chosen_page_by_pag
         streams.iter().map(|stream| stream["name"].as_str().unwrap().to_owned()).collect()
     };
 
+    // Any stream can be added: the list goes on where it has no room for all.
+    let mut page = owner.open(&client.authorization_url(&[("scope", "read:/")]));
+    let mut listed = std::collections::BTreeSet::new();
+    loop {
+        let words = text_of(&page);
+        let options = words.split("<option value=\"").skip(1);
+        let known = (0..32).map(long_stream).collect::<Vec<_>>();
+        let option = |rest: &str| {
+            known.iter().position(|name| rest.split('"').next().unwrap().ends_with(name))
+        };
+        listed.extend(options.filter_map(option));
+        let mut buttons = words.split("name=\"open-more\" value=\"").skip(1);
+        let next = buttons.find(|rest| rest.contains("The next of the list"));
+        let Some(next) = next.map(|rest| rest.split('"').next().unwrap().to_owned()) else { break };
+        page = place.send(&mut owner, &page, "/consent", &[("open-more", &next)]);
+        assert_eq!(page.status, 200, "{page:?}");
+    }
+    assert_eq!(listed, (0..32).collect());
+
     // What no page has shown is not granted, and the page says so.
     let page = ask(&mut owner);
     let shown = shown_streams(&page);
@@ -469,6 +491,17 @@ fn owner_records_of_more_streams_than_a_page_has_room_for_are_chosen_page_by_pag
         32 - shown.len()
     );
     assert!(text_of(&page).contains(&left), "{left}: {}", text_of(&page));
+    // Who looks at what a choice means sees the same streams, and the one with the choice.
+    let field = format!("field-{}-body", shown.last().unwrap());
+    let open = format!("open-fields-{}", shown.last().unwrap());
+    let mut opened = place.send(&mut owner, &page, "/consent", &[(&open, "0")]);
+    let now = shown_streams(&opened);
+    for ticked in ["on", "", "on"] {
+        let look = [(&*field, ticked), ("do", "show")];
+        opened = place.send(&mut owner, &opened, "/consent", &look);
+        assert_eq!(shown_streams(&opened), now);
+        assert!(text_of(&opened).contains(&format!("name=\"{field}\"")), "it stays open");
+    }
     let answer = place.send(&mut owner, &page, "/consent", &[("decision", "approve")]);
     let expected: Vec<String> = shown.iter().map(|at| long_stream(*at)).collect();
     assert_eq!(names(&tokens(&answer)), expected);
@@ -535,6 +568,8 @@ fn owner_records_of_more_streams_than_a_page_has_room_for_are_chosen_page_by_pag
         page = place.send(&mut owner, &page, "/owner/grant", &add);
         assert!(page.body.len() <= MAX_PAGE, "the page has {} bytes", page.body.len());
         assert!(shown_streams(&page).contains(&number), "{number}: {}", text_of(&page));
+        let body = format!("name=\"field-{number}-body\"");
+        assert!(text_of(&page).contains(&body), "it is open: {}", text_of(&page));
     }
     let make = [("field-31-body", "on"), ("client", "budget"), ("do", "make")];
     let made = place.send(&mut owner, &page, "/owner/grant", &make);
