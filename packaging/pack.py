@@ -21,6 +21,14 @@ import wheels
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "elvish")
 OWN_LICENCES = [release.ROOT / "LICENSE-APACHE", release.ROOT / "LICENSE-MIT"]
+# The documents of an archive, by their paths in the source, and what else they lead to there.
+DOCUMENTS = {
+    "README.md": "README.md",
+    "CHANGELOG.md": "CHANGELOG.md",
+    "docs/connect.md": "connect.md",
+    "docs/install.md": "install.md",
+}
+BESIDE = DOCUMENTS | {path.name: path.name for path in OWN_LICENCES}
 # A home that stands for everybody's in the unit, where systemd calls it %h.
 HOME = "/home-of-the-person"
 
@@ -43,9 +51,11 @@ def fill_folder(folder, program, native, target):
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "completions").mkdir(parents=True)
     shutil.copy(program, folder / target.program)
-    for name in ("README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "docs/connect.md",
-                 "docs/install.md"):
+    for name in ("LICENSE-APACHE", "LICENSE-MIT"):
         shutil.copy(release.ROOT / name, folder)
+    for path, name in DOCUMENTS.items():
+        text = release.document(path, BESIDE)
+        (folder / name).write_text(text, encoding="utf-8")
     _say(native, "man", str(folder / "man"))
     for shell in SHELLS:
         script = _say(native, "completions", shell)

@@ -8,6 +8,8 @@ import hashlib
 import io
 import os
 import pathlib
+import posixpath
+import re
 import struct
 import tarfile
 import tomllib
@@ -36,6 +38,33 @@ IS_EXAMPLE = NAMESPACE == "org.example"
 def download(file, version=VERSION):
     """Returns the address of a file of a release."""
     return f"{_PUBLISHER['downloads'].format(version=version)}/{file}"
+
+
+def source(path, version=VERSION):
+    """Returns the address at which a file of the source of a version is read."""
+    return f"{_PUBLISHER['source'].format(version=version)}/{path}"
+
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def document(path, beside):
+    """Returns a document of the source, whose links lead somewhere without the source.
+
+    `beside` has the names of the files that are beside it, by their paths in the source. A link to
+    any other file of the source becomes a whole address.
+    """
+    text = (ROOT / path).read_text(encoding="utf-8")
+    folder = posixpath.dirname(path)
+
+    def leads(match):
+        target, mark, place = match[1].partition("#")
+        if not target or "://" in target or target.startswith("mailto:"):
+            return match[0]
+        file = posixpath.normpath(posixpath.join(folder, target))
+        return f"]({beside.get(file) or source(file)}{mark}{place})"
+
+    return LINK.sub(leads, text)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,27 @@ class Archives(InAFolder):
         self.assertFalse(release.needs_libraries(program(self.folder, needs_loader=False)))
 
 
+class Documents(unittest.TestCase):
+    def test_no_link_leads_to_a_file_that_the_archive_lacks(self):
+        texts = {path: release.document(path, pack.BESIDE) for path in pack.DOCUMENTS}
+        for path, text in texts.items():
+            links = [link.partition("#")[0] for link in release.LINK.findall(text)]
+            self.assertTrue(links or path == "docs/connect.md")
+            for link in filter(None, links):
+                is_there = link in pack.BESIDE.values()
+                self.assertTrue(is_there or link.startswith("https://"), f"{path}: {link}")
+        self.assertIn("](connect.md)", texts["README.md"])
+        self.assertIn(f"]({release.source('docs/records.md')}#keep-it)", texts["docs/install.md"])
+
+    def test_every_whole_address_is_of_a_file_of_the_source(self):
+        begin = release.source("")
+        for path in pack.DOCUMENTS:
+            for link in release.LINK.findall(release.document(path, pack.BESIDE)):
+                if link.startswith(begin):
+                    file = link.removeprefix(begin).partition("#")[0]
+                    self.assertTrue((release.ROOT / file).exists(), f"{path}: {link}")
+
+
 class Wheels(InAFolder):
     def setUp(self):
         super().setUp()

@@ -82,8 +82,26 @@ function strayLabels() {
     .map((label) => label.outerHTML.slice(0, 120));
 }
 
+// From a phone to a desk, with everything open that opens.
+async function sweep(page, name) {
+  const closed = await page.evaluateHandle(() => {
+    const closed = [...document.querySelectorAll("details:not([open])")];
+    for (const details of closed) details.open = true;
+    return closed;
+  });
+  const wide = [];
+  for (let width = 320; width <= 1400; width += 36) {
+    await page.setViewportSize({ width, height: 800 });
+    const found = await page.evaluate(() => document.documentElement.scrollWidth);
+    if (found > width) wide.push(`${found} px at ${width} px`);
+  }
+  assert.deepEqual(wide, [], `${name} scrolls sideways`);
+  await closed.evaluate((closed) => closed.forEach((details) => { details.open = false; }));
+}
+
 let number = 0;
 async function inspect(page, name) {
+  await sweep(page, name);
   for (const scheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme: scheme });
     for (const width of scheme === "light" ? [1000, 390, 320] : [1000, 320]) {
@@ -398,6 +416,55 @@ async function recordsOnConsent(page) {
   console.log("ok records are added to a request for files, and changed later");
 }
 
+// Names of fields as long as a page shows them, beside long values, take no page sideways.
+async function wideRecords(page) {
+  const names = [...Array(9).keys()].map((at) => `${at}${"x".repeat(90)}`);
+  const rows = `id,${names.join(",")}\n1,${names.map(() => "v".repeat(400)).join(",")}\n`;
+  await page.goto(`${origin}/owner/import`);
+  await page.getByLabel("Files").setInputFiles(
+    { name: "wide.csv", mimeType: "text/csv", buffer: Buffer.from(rows) });
+  await page.getByRole("button", { name: "Send and look" }).click();
+  await inspect(page, "import of long names");
+  await page.getByRole("button", { name: "Store all rows" }).click();
+  await page.getByText("1 new row").waitFor();
+  await page.goto(`${origin}/owner/grant`);
+  await page.getByRole("link", { name: "records of wide" }).click();
+  await page.getByLabel(/^0x/).check();
+  await page.locator("#seen-0 dl").first().waitFor();
+  await inspect(page, "grant of long names");
+  const narrowest = await page.locator("#seen-0 dd").evaluateAll(
+    (values) => Math.min(...values.map((value) => value.getBoundingClientRect().width)));
+  assert.ok(narrowest > 60, `a value is ${narrowest} px wide`);
+  console.log("ok long names of fields leave room for their values");
+}
+
+// An approval changes while its page is open in another tab: the page says so, shows what is true
+// now, and saves that.
+async function changedMeanwhile(page) {
+  await page.goto(`${origin}/owner/clients`);
+  const line = page.locator("details.client").filter({ hasText: "A client with records" }).first();
+  await line.locator("summary").first().click();
+  const edit = await line.getByRole("link", { name: "Change it, folder by folder" }).getAttribute("href");
+  await page.goto(origin + edit);
+  const other = await page.context().newPage();
+  await other.goto(origin + edit);
+  await other.getByLabel(/^iban/).uncheck();
+  await other.getByRole("button", { name: "Save" }).click();
+  await other.getByRole("status").waitFor();
+  await other.close();
+  await page.getByLabel(/^booked/).uncheck();
+  await page.getByRole("alert").filter({ hasText: "changed since you opened this page" }).waitFor();
+  assert.equal(await page.getByLabel(/^iban/).isChecked(), false, "what is true now");
+  assert.equal(await page.getByLabel(/^booked/).isChecked(), true, "what is true now");
+  await inspect(page, "access that changed meanwhile");
+  await page.getByLabel(/^booked/).uncheck();
+  await page.locator("#seen-0").getByText(/may see (?!.*booked)/).first().waitFor();
+  assert.equal(await page.getByRole("alert").count(), 1, "it stays until the form is sent");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("status").waitFor();
+  console.log("ok an approval that changed meanwhile is shown anew and can be changed");
+}
+
 async function backup(page) {
   await page.goto(`${origin}/owner/health`);
   await page.getByRole("button", { name: "Back up now" }).click();
@@ -573,6 +640,8 @@ try {
   await importByDropping(page);
   await grantByChoosing(page);
   await recordsOnConsent(page);
+  await changedMeanwhile(page);
+  await wideRecords(page);
   await backup(page);
   await sessions(page);
   await passkeys(page);

@@ -10,7 +10,7 @@ pub mod words;
 use std::borrow::Cow;
 
 use self::words::{listed, refusal_words, shown_of_stream};
-use crate::client_name::{COMMAND_LINE, OWNER_PAGE, YOU_AT_TERMINAL, YOU_ON_PAGE};
+use crate::client_name::{COMMAND_LINE, OWNER_PAGE, YOU_AT_TERMINAL, YOU_ON_PAGE, in_one_alphabet};
 use crate::journal::JournalLine;
 use crate::path::SpacePath;
 use crate::unseen::shown;
@@ -56,12 +56,12 @@ pub fn caller(line: &JournalLine) -> &str {
 
 /// Returns the name under which pages and commands show a caller to the owner: "you, on your page"
 /// and "you, at the terminal" for the owner, and for a client its own name, in which invisible
-/// characters are escaped.
+/// characters are escaped, and letters of another alphabet that look like those beside them.
 pub fn told_name(name: &str) -> Cow<'_, str> {
     match name {
         OWNER_PAGE => YOU_ON_PAGE.into(),
         COMMAND_LINE => YOU_AT_TERMINAL.into(),
-        name => shown(name),
+        name => shown(&in_one_alphabet(name)).into_owned().into(),
     }
 }
 

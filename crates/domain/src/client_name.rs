@@ -48,6 +48,11 @@ pub fn is_reserved(name: &str) -> bool {
     is_own || folded.trim_end().ends_with(SELF_NAMED)
 }
 
+/// Returns whether a command would take a name for a flag.
+pub fn is_like_a_flag(name: &str) -> bool {
+    name.starts_with('-')
+}
+
 /// Returns the letters and digits of a name.
 fn letters(name: &str) -> impl Iterator<Item = char> + Clone + '_ {
     name.chars().filter(|character| character.is_alphanumeric())
@@ -71,14 +76,48 @@ pub fn is_self_named(name: &str) -> bool {
     name.ends_with(SELF_NAMED)
 }
 
+/// Returns a name in which no word mixes alphabets: in a word with Latin letters, those of Greek and
+/// of Cyrillic are written out, since many of them look like Latin ones. `curs\u{43e}r` with a
+/// Cyrillic letter is so shown otherwise than `cursor`.
+pub fn in_one_alphabet(name: &str) -> Cow<'_, str> {
+    if name.is_ascii() {
+        return name.into();
+    }
+    let mut told = String::with_capacity(name.len() + 16);
+    for word in name.split_inclusive(|c: char| !c.is_alphanumeric()) {
+        match word.chars().any(is_latin) {
+            true => word.chars().for_each(|c| match looks_latin(c) {
+                true => told.extend(c.escape_unicode()),
+                false => told.push(c),
+            }),
+            false => told.push_str(word),
+        }
+    }
+    told.into()
+}
+
+fn is_latin(character: char) -> bool {
+    character.is_ascii_alphabetic()
+        || (character.is_alphabetic() && ('\u{c0}'..='\u{24f}').contains(&character))
+}
+
+/// Returns whether a letter is one of Greek or of Cyrillic.
+fn looks_latin(character: char) -> bool {
+    character.is_alphabetic()
+        && ['\u{370}'..='\u{52f}', '\u{1c80}'..='\u{1c8f}', '\u{1f00}'..='\u{1fff}']
+            .iter()
+            .any(|alphabet| alphabet.contains(&character))
+}
+
 /// The most characters of a name that a table shows. A longer name ends in an ellipsis there.
 pub const MOST_LISTED_CHARS: usize = 40;
 
 /// Returns a name as a table shows it, but for characters that nobody sees, which a terminal and a
 /// page write out.
 pub fn listed(name: &str) -> Cow<'_, str> {
+    let name = in_one_alphabet(name);
     if name.chars().count() <= MOST_LISTED_CHARS {
-        return name.into();
+        return name;
     }
     let kept: String = name.chars().take(MOST_LISTED_CHARS - 1).collect();
     format!("{kept}…").into()
@@ -124,6 +163,28 @@ fn is_shown_as(name: &str, typed: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_that_mixes_alphabets_is_shown_otherwise_than_one_that_does_not() {
+        for (name, shown) in [
+            ("curs\u{43e}r", "curs\\u{43e}r"),
+            ("\u{430}pple pie", "\\u{430}pple pie"),
+            ("G\u{3bf}ose 2", "G\\u{3bf}ose 2"),
+            ("cursor", "cursor"),
+            ("Café Ångström", "Café Ångström"),
+            ("Москва notes", "Москва notes"),
+            ("Ελλάδα 2026", "Ελλάδα 2026"),
+            ("日本語 Claude", "日本語 Claude"),
+        ] {
+            assert_eq!(in_one_alphabet(name), shown);
+            assert_eq!(listed(name), shown);
+        }
+        // Either is taken for the client.
+        let names = ["cursor", "curs\u{43e}r"];
+        assert_eq!(meant_by("curs\\u{43e}r", names), ["curs\u{43e}r"]);
+        assert_eq!(meant_by("curs\u{43e}r", names), ["curs\u{43e}r"]);
+        assert_eq!(meant_by("cursor", names), ["cursor"]);
+    }
 
     #[test]
     fn a_name_means_what_is_listed_so_and_no_other_where_one_is_the_same() {

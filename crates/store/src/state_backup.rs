@@ -153,6 +153,9 @@ pub fn create(
     if to.try_exists().map_err(failed("make", to))? {
         return Err(failed("make", to)(io::ErrorKind::AlreadyExists.into()));
     }
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    folder.metadata().map_err(failed("find the folder", folder))?;
     let mut part = to.as_os_str().to_owned();
     part.push(format!(".{}.part", Uuid::new_v4().simple()));
     let part = PathBuf::from(part);
@@ -163,8 +166,7 @@ pub fn create(
     });
     let _ = std::fs::remove_file(&part);
     let manifest = made?;
-    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
-    sync_folder(folder.unwrap_or(Path::new("."))).map_err(failed("make", to))?;
+    sync_folder(folder).map_err(failed("make", to))?;
     // The archive is there in any case. Without the note it only looks older.
     let _ = note_last(state, &manifest.made_at);
     Ok(manifest)

@@ -96,7 +96,7 @@ impl TokenIssuer for LocalTokenIssuer {
 fn mint_problem(error: MintError) -> Problem {
     let param = match &error {
         MintError::Life => "expires_in",
-        MintError::Name("client") | MintError::Reserved => "client",
+        MintError::Name("client") | MintError::Reserved | MintError::Flag => "client",
         MintError::Name(_) | MintError::Grant | MintError::TooLong => "grant_id",
         MintError::State(_) => "",
     };

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
-use stile_domain::client_name::{DOCTOR, is_reserved};
+use stile_domain::client_name::{DOCTOR, is_like_a_flag, is_reserved};
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::scope::Scopes;
 use stile_store::state::{Issued, StateError, TokenKey, TokenKind, TokenRecord, TokenStore};
@@ -61,6 +61,12 @@ pub enum MintError {
          calls apart; no token was made: give the client another name, such as cursor"
     )]
     Reserved,
+    /// A command would take the name of the client for a flag.
+    #[error(
+        "a name of a client begins with no dash, since commands would take it for a flag; no token \
+         was made: give the client another name, such as cursor"
+    )]
+    Flag,
     /// The text cannot be the identifier of a grant.
     #[error("the identifier of a grant has 1 to 64 of the characters A-Z a-z 0-9 _ -")]
     Grant,
@@ -92,6 +98,9 @@ impl Minter<'_> {
     /// # Errors
     /// [`MintError`] if the request is not valid or the token cannot be recorded.
     pub fn mint(&self, request: &MintRequest, now: SystemTime) -> Result<MintedToken, MintError> {
+        if request.client.as_deref().is_some_and(is_like_a_flag) {
+            return Err(MintError::Flag);
+        }
         let record = self.new_record(request, now)?;
         let RecordsClaim::Import(import) = &request.records else { return self.record(&record) };
         let record = TokenRecord { kind: TokenKind::Import, ..record };

@@ -11,7 +11,7 @@ pub(crate) use self::colours::{Colours, Meaning};
 pub(crate) use self::progress::{Progress, Step, Unit};
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 use stile_domain::json::text::with_escapes;
 
@@ -23,6 +23,18 @@ pub(crate) fn json_lines(value: &impl fmt::Display) -> String {
 /// Prints a value as [`json_lines`].
 pub(crate) fn write_json(output: &mut dyn Write, value: &impl fmt::Display) -> io::Result<()> {
     output.write_all(json_lines(value).as_bytes())
+}
+
+/// Returns a table, or where it has no row, a sentence that says so and what would make one. A
+/// program that reads the output gets the table without rows, and the sentence on standard error.
+pub(crate) fn list(table: String, is_empty: bool, sentence: &str) -> io::Result<String> {
+    if is_empty && io::stdout().is_terminal() {
+        return Ok(format!("{sentence}\n"));
+    }
+    if is_empty {
+        print_to_stderr(sentence)?;
+    }
+    Ok(table)
 }
 
 /// Prints a line to standard error in one write. A program that waits for the line never reads only

@@ -12,20 +12,23 @@ use axum::Router;
 use axum::body::Body;
 use futures::FutureExt as _;
 use http::header::ORIGIN;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use maud::html;
 use stile_domain::sign_in::source_network::source_network;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
+use super::accept::Accepted;
 use super::connection::ConnectionState;
 use super::cross_origin;
 use super::origin_policy::{ForeignRequest, OriginPolicy};
 use super::peer::{ConnectedPeer, PeerPolicy, PeerRefused, RequestOrigin};
 use super::request_body::LeftBody;
-use super::request_head::HeadVerdict;
+use super::request_head::{HeadVerdict, MAX_HEAD_BYTES};
 use super::response_body::GuardedBody;
 use super::responses;
 use super::stranger_places::WayIn;
+use crate::pages::frame::PageFrame;
 
 /// The outermost layer of the server, shared by all connections.
 pub struct Edge {
@@ -99,8 +102,10 @@ impl Edge {
     ) -> Result<RequestOrigin, Box<Response<Body>>> {
         let refuse =
             |status, code, message: &str| Err(Box::new(responses::plain(status, code, message)));
-        if let HeadVerdict::Refuse(why) = verdict {
-            return refuse(StatusCode::BAD_REQUEST, "bad_request", why);
+        match verdict {
+            HeadVerdict::Refuse(why) => return refuse(StatusCode::BAD_REQUEST, "bad_request", why),
+            HeadVerdict::TooLarge => return Err(Box::new(too_large(request.headers()))),
+            HeadVerdict::Keep | HeadVerdict::Last => {}
         }
         let sender = match self.peers.origin(peer, request.headers()) {
             Ok(sender) => sender,
@@ -141,6 +146,33 @@ impl Edge {
         self.in_flight.send_modify(|requests| *requests += 1);
         InFlight { edge: Arc::clone(self) }
     }
+}
+
+/// Answers a request whose address and headers are too large: a browser with a page.
+fn too_large(headers: &HeaderMap) -> Response<Body> {
+    let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    let most = MAX_HEAD_BYTES / 1024;
+    if Accepted::of(headers).page {
+        let title = "The request is too large";
+        let content = html! {
+            h1 { (title) }
+            p {
+                "Its address and its headers have more than " (most) " KB together, so nothing was \
+                 done. Most often that is cookies: all programs at one name, such as localhost, \
+                 share theirs."
+            }
+            p {
+                "Remove the cookies of this address in your browser, or open it in a private \
+                 window."
+            }
+        };
+        return PageFrame::new(title).respond(status, &content);
+    }
+    let message = format!(
+        "the address and the headers of the request have more than {most} KiB together; nothing was \
+         done. Send fewer or shorter headers, and what is long in the body"
+    );
+    responses::plain(status, "headers_too_large", &message)
 }
 
 /// A request that a shutdown waits for, until the value is dropped.

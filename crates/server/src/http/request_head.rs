@@ -10,6 +10,9 @@
 
 /// The longest head in bytes, with the request line.
 pub const MAX_HEAD_BYTES: usize = 16 * 1024;
+/// The longest head in bytes that the HTTP library reads. It answers a longer one without a word, so
+/// one that is somewhat too long is read to its end, and its sender learns why it is refused.
+pub const MAX_READ_HEAD_BYTES: usize = 2 * MAX_HEAD_BYTES;
 /// The most header fields, which is the HTTP library's own limit.
 const MAX_FIELDS: usize = 100;
 
@@ -22,6 +25,8 @@ pub enum HeadVerdict {
     Last,
     /// Answer 400 with this reason, then close the connection.
     Refuse(&'static str),
+    /// Answer 431, then close the connection.
+    TooLarge,
 }
 
 /// The part of a request that the next byte belongs to.
@@ -49,6 +54,8 @@ enum State {
     #[default]
     Head,
     Body(u64),
+    /// In the rest of a head that is too large.
+    TooLarge,
     Beyond,
 }
 
@@ -62,7 +69,7 @@ impl HeadScanner {
     pub fn position(&self) -> StreamPosition {
         match self.state {
             State::Head if self.head.is_empty() => StreamPosition::Between,
-            State::Head => StreamPosition::Head,
+            State::Head | State::TooLarge => StreamPosition::Head,
             State::Body(_) => StreamPosition::Body,
             State::Beyond => StreamPosition::Beyond,
         }
@@ -72,7 +79,7 @@ impl HeadScanner {
     pub fn feed(&mut self, mut bytes: &[u8], mut found: impl FnMut(HeadVerdict)) {
         while !bytes.is_empty() {
             match &mut self.state {
-                State::Beyond => return,
+                State::TooLarge | State::Beyond => return,
                 State::Body(left) => {
                     let skipped = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                     *left -= skipped as u64;
@@ -111,10 +118,7 @@ impl HeadScanner {
     /// Returns the verdict on a complete head and the next state.
     fn verdict(&self) -> Option<(HeadVerdict, State)> {
         if self.head.len() > MAX_HEAD_BYTES {
-            return Some((
-                HeadVerdict::Refuse("the head of the request is too large"),
-                State::Beyond,
-            ));
+            return Some((HeadVerdict::TooLarge, State::TooLarge));
         }
         let complete = self.head.ends_with(b"\n\r\n") || self.head.ends_with(b"\n\n");
         if !complete {
@@ -302,8 +306,9 @@ mod tests {
         let long =
             [b"GET / HTTP/1.1\r\nHost: a\r\nX: ".to_vec(), vec![b'x'; MAX_HEAD_BYTES]].concat();
         let (found, place) = verdicts(&[&long]);
-        assert!(matches!(found[..], [HeadVerdict::Refuse(_)]));
-        assert_eq!(place, StreamPosition::Beyond);
+        assert_eq!(found, [HeadVerdict::TooLarge]);
+        // Its rest has the time that a head has.
+        assert_eq!(place, StreamPosition::Head);
     }
 
     proptest::proptest! {

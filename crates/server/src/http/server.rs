@@ -449,7 +449,7 @@ impl Connection {
             .timer(TokioTimer::new())
             // `BoundedStream` times heads and lets a connection idle longer than a head may take.
             .header_read_timeout(None)
-            .max_header_size(request_head::MAX_HEAD_BYTES)
+            .max_header_size(request_head::MAX_READ_HEAD_BYTES)
             .serve_connection(io, service_fn(answer));
         let mut connection = std::pin::pin!(connection);
         let outcome = tokio::select! {

@@ -12,6 +12,7 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::grant::Grant;
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_domain::shell_word::quoted;
 use stile_domain::sign_in::asked_access::{rights, sentence, summary};
 use stile_domain::sign_in::client_metadata::name_of_itself;
 use stile_domain::sign_in::redirect_uri::RedirectUri;
@@ -24,12 +25,13 @@ use super::access_view::{
     ShownClients, UnusedRow, WORTH_A_LOOK, WaitingRow, Warning, WeekRow,
 };
 use super::browser_session::BrowserSession;
-use super::grant_words::{capitalised, stream_sentence};
+use super::grant_words::{FEW_FIELDS, MAX_FIELDS, capitalised, stream_sentence};
 use super::signed_in::{PageError, Visit};
 use super::times::{day_of_instant, instant};
 use crate::auth::{last_uses, signed_in_owner};
 use crate::checkup::{self, Finding, FindingGrade};
 use crate::owned_space::{CHART_DAYS, Digest, OwnedSpace};
+use crate::sign_in::access_choices::below;
 use crate::sign_in::authorize::{self, CONSENT_PATH};
 
 /// A right that a form may keep has a number below this.
@@ -212,7 +214,10 @@ fn clients(
         token.grant = token.grant.filter(counts);
         let used = uses.get(&token.jti).copied();
         let mut row = token_row(token, used, grants);
-        if let Access::Starts { connects, .. } = &mut row.access {
+        if let Access::Starts { connects, narrower, .. } = &mut row.access {
+            *narrower = narrower_flags(&row.scopes, || {
+                below((&server.settings.folders, &session.subject), "/").into_iter().next()
+            });
             let known = server.settings.connectable.iter();
             *connects = known.map(|(word, _)| *word).find(|word| *word == row.name);
         }
@@ -222,6 +227,19 @@ fn clients(
     ended.sort_by_key(|row| std::cmp::Reverse(row.at));
     ended.truncate(MAX_ENDED);
     Ok((rows, ended))
+}
+
+/// Returns flags with less than what some scopes allow: without the rights on everything, or, if
+/// there is no other right, with a folder to read.
+fn narrower_flags(scopes: &Scopes, folder: impl FnOnce() -> Option<SpacePath>) -> String {
+    let is_kept = |scope: &&Scope| !scope.path().is_root() || !scope.verb().is_right();
+    let mut kept: Vec<String> = scopes.iter().filter(is_kept).map(Scope::to_raw).collect();
+    if !scopes.iter().filter(is_kept).any(|scope| scope.verb().is_right()) {
+        let folder = folder().or_else(|| SpacePath::parse("/work").ok());
+        kept.extend(folder.map(|folder| Scope::directory(Verb::Read, &folder).to_raw()));
+    }
+    let flags = kept.iter().map(|scope| format!("--scope {}", quoted(scope)));
+    flags.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the row of an access that has ended; `None` if it counts.
@@ -380,11 +398,12 @@ pub(super) fn is_own(session: &BrowserSession, token: &TokenRecord) -> bool {
 
 /// Returns what each stream of a grant shows, as [`stream_sentence`] says it; nothing for a grant
 /// that is not known here.
-fn seen(records: &RecordsClaim, grants: &[GrantRecord]) -> Vec<Markup> {
+fn seen(records: &RecordsClaim, grants: &[GrantRecord], most_fields: usize) -> Vec<Markup> {
     let RecordsClaim::Grant(id) = records else { return Vec::new() };
     let found = grants.iter().find(|record| *record.id == **id);
     let grant = found.and_then(|record| record.grant.as_ref());
-    grant.map(|grant| grant.streams.iter().map(stream_sentence).collect()).unwrap_or_default()
+    let sentence = |stream| stream_sentence(stream, most_fields);
+    grant.map(|grant| grant.streams.iter().map(sentence).collect()).unwrap_or_default()
 }
 
 /// Returns what [`rights`] does, and says of a grant what it shows.
@@ -395,7 +414,7 @@ pub(super) fn rights_in_words(
 ) -> Vec<Markup> {
     let mut said: Vec<Markup> =
         rights(scopes, records).iter().map(|right| html! { (right) }).collect();
-    let seen = seen(records, grants);
+    let seen = seen(records, grants, MAX_FIELDS);
     if !seen.is_empty() {
         // The last right is the one on records.
         said.pop();
@@ -407,7 +426,7 @@ pub(super) fn rights_in_words(
 /// Returns what [`summary`] does as sentences, and says of a grant what it shows first.
 fn summary_in_words(scopes: &Scopes, records: &RecordsClaim, grants: &[GrantRecord]) -> Markup {
     let sentence = |records| capitalised(html! { (summary(scopes, records)) });
-    let seen = seen(records, grants);
+    let seen = seen(records, grants, FEW_FIELDS);
     let Some((first, others)) = seen.split_first() else {
         return html! { (sentence(records)) "." };
     };
@@ -480,7 +499,9 @@ fn token_row(token: TokenRecord, used: Option<i64>, grants: &[GrantRecord]) -> C
     let right = |right| RightRow { sentence: capitalised(right), scope: None };
     ClientRow {
         access: match token.kind {
-            TokenKind::Stdio => Access::Starts { jti: token.jti, connects: None },
+            TokenKind::Stdio => {
+                Access::Starts { jti: token.jti, connects: None, narrower: String::new() }
+            }
             _ => Access::Token { jti: token.jti },
         },
         name: token.client.unwrap_or(token.subject),
@@ -518,7 +539,8 @@ fn grant_row(record: GrantRecord, name: Option<String>) -> Option<GrantRow> {
     Some(GrantRow {
         id: record.id,
         client_name: name.unwrap_or(client),
-        rights: streams.iter().map(stream_sentence).map(capitalised).collect(),
+        summary: streams.first().map(|stream| capitalised(stream_sentence(stream, FEW_FIELDS))),
+        rights: streams.iter().map(|it| capitalised(stream_sentence(it, MAX_FIELDS))).collect(),
         expires: expires.map(|Instant(micros)| micros / 1_000_000),
     })
 }
@@ -547,6 +569,19 @@ mod tests {
     use stile_domain::journal::JournalLine;
 
     use super::*;
+
+    #[test]
+    fn the_line_that_narrows_a_client_leaves_less_than_it_has() {
+        let of = |claim: &str| {
+            let folder = || SpacePath::parse("/my notes").ok();
+            narrower_flags(&Scopes::from_claim(claim), folder)
+        };
+        assert_eq!(of("read:/ write:/journal/"), "--scope write:/journal/");
+        assert_eq!(of("write:/"), "--scope 'read:/my notes/'");
+        assert_eq!(of("write:/ deny:/x"), "--scope deny:/x --scope 'read:/my notes/'");
+        let none = narrower_flags(&Scopes::from_claim("read:/"), || None);
+        assert_eq!(none, "--scope read:/work/");
+    }
 
     #[test]
     fn hosts_are_named_once_and_this_computer_in_words() {

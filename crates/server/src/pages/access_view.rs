@@ -122,6 +122,9 @@ pub(super) enum Access {
         jti: String,
         /// How `stile connect` names the client, if it does.
         connects: Option<&'static str>,
+        /// Flags with less than what it may do now: without its rights on everything, or with one
+        /// folder alone.
+        narrower: String,
     },
 }
 
@@ -225,6 +228,8 @@ pub(super) struct EndedRow {
 pub(super) struct GrantRow {
     pub(super) id: String,
     pub(super) client_name: String,
+    /// What its first stream shows, in few words.
+    pub(super) summary: Option<Markup>,
     pub(super) rights: Vec<Markup>,
     pub(super) expires: Option<i64>,
 }
@@ -437,7 +442,9 @@ impl AccessView<'_> {
                         Access::Token { jti } if self.has_space => {
                             (self.replacing_link(row, jti))
                         }
-                        Access::Starts { connects, .. } => { (narrowed_by_command(*connects)) }
+                        Access::Starts { connects, narrower, .. } => {
+                            (narrowed_by_command(*connects, narrower))
+                        }
                         _ => {}
                     }
                 }
@@ -578,7 +585,7 @@ impl AccessView<'_> {
                             None => { "has no end" }
                         }
                     }
-                    span class="what" { @if let Some(first) = row.rights.first() { (first) } }
+                    span class="what" { @if let Some(summary) = &row.summary { (summary) "." } }
                 }
                 div class="open" {
                     ul class="rights" { @for right in &row.rights { li { (right) } } }
@@ -633,7 +640,7 @@ fn reason(row: &ClientRow) -> String {
 }
 
 /// Says why a client that starts Stile is not narrowed here, and what narrows it.
-fn narrowed_by_command(connects: Option<&'static str>) -> Markup {
+fn narrowed_by_command(connects: Option<&'static str>, narrower: &str) -> Markup {
     html! {
         p class="muted" {
             "It starts Stile itself, and what it may do stands in its own settings on that \
@@ -642,19 +649,19 @@ fn narrowed_by_command(connects: Option<&'static str>) -> Markup {
         @match connects {
             Some(name) => {
                 p class="muted" {
-                    "This line, in a terminal there, leaves it one folder to read. "
+                    "This line, in a terminal there, leaves it less. "
                     a href={ (CONNECT_PATH) "?connects=" (name) "#command" } {
-                        "Choose another folder or right"
+                        "Choose other folders or rights"
                     }
                 }
-                p class="copy" { code { "stile connect " (name) " --scope read:/work/ --write" } }
+                p class="copy" { code { "stile connect " (name) " " (narrower) " --write" } }
             }
             None => {
                 p class="muted" {
-                    "In its settings, put the rights that it needs behind " code { "stile stdio" }
-                    ", and start it again:"
+                    "In its settings, put the rights that it needs in the place of those behind "
+                    code { "stile stdio" } ", and start it again. With these it may do less:"
                 }
-                p class="copy" { code { "--scope read:/work/" } }
+                p class="copy" { code { (narrower) } }
             }
         }
     }

@@ -365,7 +365,7 @@ impl ActivityView {
                     div {
                         (time_input("since", "Since", &since, Required::Yes))
                     }
-                    div { (time_input("until", "Before (optional)", "", Required::No)) }
+                    div { (time_input("until", "Before, optional", "", Required::No)) }
                     div class="actions" { button class="plain" { "Show the plan" } }
                 }
             }

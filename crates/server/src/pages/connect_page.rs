@@ -355,12 +355,12 @@ fn import_form(visit: &Visit<'_>) -> Markup {
                 "The token stores records in one stream, for an hour. It reads nothing. A record \
                  with the key of another one replaces that."
             }
-            form class="filter" method="post" action=(MAKE_IMPORT_TOKEN_PATH) {
+            form class="filter words" method="post" action=(MAKE_IMPORT_TOKEN_PATH) {
                 (visit.csrf_field())
                 (Visit::once_field())
                 (field("connection", "Where the records come from, as in gmail-work"))
                 (field("stream", "What they are, as in messages"))
-                div class="actions" { button { "Make the token for an import" } }
+                div class="actions whole" { button { "Make the token for an import" } }
             }
         }
     }
@@ -400,7 +400,7 @@ fn command_form(visit: &Visit<'_>) -> Markup {
     let known = &visit.server.settings.connectable;
     let chosen = known.iter().find(|(name, _)| *name == visit.text("connects"));
     html! {
-        form class="filter" method="get" action={ (CONNECT_PATH) "#command" } {
+        form class="filter words" method="get" action={ (CONNECT_PATH) "#command" } {
             div {
                 label for="connects" { "Client" }
                 select id="connects" name="connects" {
@@ -562,7 +562,7 @@ fn token_form(visit: &Visit<'_>, replaced: Option<&Replaced>) -> Markup {
             @if let Some(token) = token {
                 input type="hidden" name="replaces" value=(token.jti);
             }
-            div class="filter" {
+            div class="filter words" {
                 div {
                     label for="name" { "Name of the client" }
                     input id="name" name="name" required maxlength="200" autocomplete="off"

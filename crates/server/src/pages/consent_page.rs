@@ -15,6 +15,7 @@ use super::access_form::AccessForm;
 use super::frame::{PageFrame, SHOW};
 use super::record_form::RecordForm;
 use super::room::Room;
+use super::shown_text::shown_name;
 use crate::auth::scope_doubts::doubts;
 
 /// How long an approval may last: the value in the form, the words, and the seconds.
@@ -29,7 +30,7 @@ pub const DURATIONS: [(&str, &str, i64); 5] = [
 pub const PROPOSED_DURATION: &str = "90d";
 
 /// The most bytes of the choices about files, beside those about records.
-pub(super) const FILE_BYTES: usize = 36_000;
+pub(super) const FILE_BYTES: usize = 30_000;
 
 /// The most characters of what may be a mistake.
 pub(super) const MAX_DOUBT: usize = 300;
@@ -68,7 +69,7 @@ impl ConsentView<'_> {
     /// Returns the page as a response.
     pub fn respond(&self, status: StatusCode) -> http::Response<axum::body::Body> {
         let body = html! {
-            h1 { (self.client) " asks for access" }
+            h1 { (shown_name(self.client)) " asks for access" }
             p {
                 (answer_sentence(self.redirect))
                 " The name is the client's own word; nobody has checked it."
@@ -84,7 +85,7 @@ impl ConsentView<'_> {
             @if self.redirect.stays_on_this_computer() {
                 p.warning {
                     "The answer stays on this computer. Any program on it can ask in this name. \
-                     Go on only if you have just started connecting " (self.client) " yourself."
+                     Go on only if you have just started connecting " (shown_name(self.client)) " yourself."
                 }
             }
             @if !self.before.is_empty() {
@@ -134,7 +135,7 @@ impl ConsentView<'_> {
         let files = html! {
             @if !self.files.lines.is_empty() {
                 section class="card" aria-labelledby="files" {
-                    h2 id="files" { (self.client) " would be allowed to:" }
+                    h2 id="files" { (shown_name(self.client)) " would be allowed to:" }
                     (self.files.markup(FILE_BYTES))
                     @for doubt in self.doubts() {
                         p class="warning" { "Please look again: " (doubt) "." }

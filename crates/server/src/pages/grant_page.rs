@@ -151,7 +151,7 @@ fn whom(visit: &Visit<'_>) -> Markup {
     html! {
         section class="card" aria-labelledby="whom" {
             h2 id="whom" { "For whom, and how long" }
-            div class="filter" {
+            div class="filter words" {
                 div {
                     label for="client" { "Name of the client" }
                     input id="client" name="client" required maxlength="200" autocomplete="off"

@@ -14,6 +14,8 @@ const MAX_NAME: usize = 60;
 const MAX_CONNECTIONS: usize = 4;
 /// The most fields that a sentence names.
 pub const MAX_FIELDS: usize = 12;
+/// The most fields that the sentence of something names which is closed, and opens to all.
+pub const FEW_FIELDS: usize = 3;
 
 /// The times of the records that somebody sees: from one on, and before another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,8 +55,8 @@ impl SeenTimes {
 }
 
 /// Returns a sentence without its period that says what a grant shows of a stream. It begins with
-/// `may see`, as the rest of a sentence that begins with the client.
-pub(super) fn stream_sentence(stream: &StreamGrant) -> Markup {
+/// `may see`, as the rest of a sentence that begins with the client, and names at most `most` fields.
+pub(super) fn stream_sentence(stream: &StreamGrant, most: usize) -> Markup {
     let bounds = stream.time.as_ref().map(|time| [time.since, time.until]);
     let times = SeenTimes { bounds: bounds.unwrap_or_default(), of: TimesOf::Unknown };
     let sentence = seen_sentence(
@@ -62,7 +64,7 @@ pub(super) fn stream_sentence(stream: &StreamGrant) -> Markup {
         stream.connections.iter().map(SourceName::as_str),
         stream.fields.iter().map(String::as_str),
         times,
-        MAX_FIELDS,
+        most,
     );
     html! {
         (sentence)
@@ -87,7 +89,10 @@ pub fn seen_sentence<'a>(
         @if fields.is_empty() { "no field" } @else { (fields.join(", ")) }
         @if more > 0 { " and " (more) @if more == 1 { " more field" } @else { " more fields" } }
         " of " (shown_ends(stream, MAX_NAME)) " from "
-        @if others > 0 { (connections.join(", ")) " and " (others) " more connections" }
+        @if others > 0 {
+            (connections.join(", ")) " and " (others)
+            @if others == 1 { " more connection" } @else { " more connections" }
+        }
         @else { (listed(&connections)) }
         @if let Some(since) = since { ", since " (times.bound(since)) }
         @if let Some(until) = until { ", before " (times.bound(until)) }
@@ -146,6 +151,6 @@ mod tests {
         let said =
             seen_sentence("rows", connections, fields, SeenTimes::default(), 12).into_string();
         assert!(said.contains("f11 and 8 more fields of rows"), "{said}");
-        assert!(said.ends_with("from a, b, c, d and 1 more connections"), "{said}");
+        assert!(said.ends_with("from a, b, c, d and 1 more connection"), "{said}");
     }
 }

@@ -26,7 +26,8 @@ function takeLocalTimes(within) {
     }
     for (const zone of input.labels[0].querySelectorAll(".zone")) zone.textContent = "(your time)";
     input.form.addEventListener("formdata", ({ formData }) => {
-      const local = formData.get(input.name);
+      // An input that is gone has left its name to another one.
+      const local = input.isConnected && formData.get(input.name);
       if (local) formData.set(input.name, minutes(new Date(local)));
     });
   }
@@ -46,18 +47,33 @@ if (!document.cookie.split("; ").includes(zone)) {
 // A list that grows keeps the rows that are there, so that nothing typed in them is lost.
 function takeOver(page) {
   const focused = document.activeElement?.id;
+  // If what the choices begin with changed meanwhile, no row means what it meant.
+  const [choices, renewed] = [document, page].map((it) => it.querySelector("[data-renews]"));
+  if (choices && renewed && choices.dataset.renews !== renewed.dataset.renews) {
+    const fresh = document.importNode(renewed, true);
+    choices.replaceWith(fresh);
+    showTimes(fresh);
+    takeLocalTimes(fresh);
+  }
   for (const list of document.querySelectorAll("[data-grows]")) {
     const rows = page.getElementById(list.id)?.children ?? [];
-    for (const row of [...list.children]) if (!page.getElementById(row.id)) row.remove();
+    // A row for which the page has no more room stays, and carries what was chosen itself.
+    const stays = (row) => page.getElementById(row.id) ||
+      page.getElementById(row.id.replace("stream-of-", "carried-"));
+    for (const row of [...list.children]) if (!stays(row)) row.remove();
     for (const row of [...rows]) {
-      if (document.getElementById(row.id)) continue;
-      list.append(row);
-      takeLocalTimes(row);
+      const shown = row.id.replace("carried-", "stream-of-");
+      if (document.getElementById(row.id) || document.getElementById(shown)) continue;
+      const added = document.importNode(row, true);
+      list.append(added);
+      takeLocalTimes(added);
     }
   }
   for (const part of document.querySelectorAll("[data-follows]")) {
     const fresh = page.getElementById(part.id);
-    if (!fresh || fresh === part) continue;
+    // What is not said any more of a row must not stand there as it was.
+    if (part.closest("[data-grows]")) part.hidden = !fresh;
+    if (!fresh) continue;
     part.innerHTML = fresh.innerHTML;
     showTimes(part);
   }

@@ -3,12 +3,13 @@
 //! Templates escape markup. What escaping leaves (characters that nobody sees or that turn the
 //! direction of the text, and names that fill the screen) goes by the rule for names of clients.
 
+use stile_domain::client_name::in_one_alphabet;
 use stile_domain::sign_in::client_metadata::ClientName;
 
 /// Returns a name as a page shows it.
 pub fn shown_name(text: &str) -> String {
     let name = ClientName::clean(text);
-    name.as_ref().map_or("(no name)", ClientName::as_str).to_owned()
+    in_one_alphabet(name.as_ref().map_or("(no name)", ClientName::as_str)).into_owned()
 }
 
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod tests {
             ("Café 日本語", "Café 日本語"),
             ("<script>alert(1)</script>", "<script>alert(1)</script>"),
             ("two\nlines", "two lines"),
+            ("curs\u{43e}r", "curs\\u{43e}r"),
             ("", "(no name)"),
             (" \u{200b} ", "(no name)"),
         ] {

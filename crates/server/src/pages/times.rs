@@ -27,16 +27,21 @@ pub(super) fn day_of_instant(instant: Instant) -> String {
     instant.to_rfc3339().get(..10).unwrap_or_default().to_owned()
 }
 
-/// Returns how far `at` lies from `now`, both in UTC seconds: `3 hours ago`, `in 5 days`.
+/// Returns how far `at` lies from `now`, both in UTC seconds: `3 hours ago`, `in 5 days`. What is to
+/// come is rounded to the nearest unit: what ends in ninety days does so a second later, too.
 pub(super) fn distance(now: i64, at: i64) -> String {
     let seconds = now.saturating_sub(at);
     let far = seconds.saturating_abs();
+    let of = |unit: i64| match seconds >= 0 {
+        true => far / unit,
+        false => far.saturating_add(unit / 2) / unit,
+    };
     let (count, unit) = match far {
         far if far < MINUTE && seconds >= 0 => return "just now".to_owned(),
         far if far < MINUTE => return "in a moment".to_owned(),
-        far if far < HOUR => (far / MINUTE, "minute"),
-        far if far < 2 * DAY => (far / HOUR, "hour"),
-        far => (far / DAY, "day"),
+        far if far < HOUR => (of(MINUTE), "minute"),
+        far if far < 2 * DAY => (of(HOUR), "hour"),
+        _ => (of(DAY), "day"),
     };
     let plural = if count == 1 { "" } else { "s" };
     match seconds >= 0 {
@@ -137,6 +142,10 @@ mod tests {
             (now - 47 * HOUR, "47 hours ago"),
             (now - 2 * DAY, "2 days ago"),
             (now + 90 * DAY, "in 90 days"),
+            (now + 90 * DAY - 5, "in 90 days"),
+            (now + 7 * DAY - 5, "in 7 days"),
+            (now + DAY - 5, "in 24 hours"),
+            (now + 90 * DAY - 13 * HOUR, "in 89 days"),
             (i64::MIN, "106751991167300 days ago"),
         ] {
             assert_eq!(distance(now, at), said, "{at}");

@@ -51,7 +51,8 @@ impl ToldCall {
         let at = Instant::parse(&line.at).map(|Instant(micros)| micros / 1_000_000);
         // A refused call may have made no file.
         let happened = line.outcome == "ok" && line.dry_run != Some(true);
-        let file = line.path.as_ref().filter(|_| happened);
+        let is_there = happened && kind(line) == CallKind::Change;
+        let file = line.path.as_ref().filter(|_| is_there);
         html! {
             li class=(class) {
                 span class="said" {
@@ -69,7 +70,7 @@ impl ToldCall {
                                 "Take back" span class="unseen" { " call " (call) }
                             }
                         }
-                        @if let (Some(file), CallKind::Change) = (file, kind(line)) {
+                        @if let Some(file) = file {
                             a href={ (FILE_PATH) "?path=" (encode_component(file.as_str())) } {
                                 "The file" span class="unseen" { " of a call by " (shown_ends(caller(line), 60)) }
                             }

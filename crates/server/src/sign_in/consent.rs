@@ -19,7 +19,7 @@ use super::authorize::{CONSENT_PATH, find, refused_here, take};
 use super::oauth_error::{OAuthError, OAuthErrorCode};
 use super::parameters::FormParameters;
 use super::record_access::{AskedRecords, MadeGrant, OwnedRecords, grant_of_streams};
-use super::record_choices::RecordChoices;
+use super::record_choices::{RecordChoices, turns};
 use super::secret::RandomSecret;
 use super::settings::AuthorizationServer;
 use super::web_request::WebRequest;
@@ -27,7 +27,6 @@ use crate::pages::browser_session::BrowserSession;
 use crate::pages::consent_page::{ConsentView, DURATIONS, PROPOSED_DURATION};
 use crate::pages::frame::SHOW;
 use crate::pages::frame::{ACCESS_PATH, PageFrame, redirect};
-use crate::pages::record_form::opened_fields;
 use crate::pages::sign_in_page::SIGN_IN_PATH;
 use crate::pages::waiting_path;
 
@@ -74,7 +73,7 @@ pub fn decide(server: &AuthorizationServer, request: &WebRequest) -> Response<Bo
             _ => true,
         };
     // Who decides does not only look, whatever else a form sends.
-    let looks = form.get("do") == Some(SHOW) || opened_fields(&form).is_some();
+    let looks = form.get("do") == Some(SHOW) || turns(&form);
     let only_looks = form.get("decision").is_none() && looks;
     let denies = form.get("decision") == Some("deny");
     if only_looks || !is_readable && !denies {

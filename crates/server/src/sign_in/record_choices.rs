@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::json;
 use stile_domain::hash::ContentHash;
 use stile_domain::percent::{decode_form, encode_component};
 use stile_domain::records::declaration::StringFormat;
@@ -22,11 +23,11 @@ use super::carried_ticks::CarriedTicks;
 use super::parameters::{FormParameters, parse_time};
 use super::record_access::{AskedRecords, OwnedRecords};
 use super::record_sample::{SampleOf, sample};
-use crate::pages::grant_words::{MAX_FIELDS, SeenTimes, TimesOf, seen_sentence};
+use crate::pages::grant_words::{FEW_FIELDS, MAX_FIELDS, SeenTimes, TimesOf, seen_sentence};
 use crate::pages::record_form::{
-    AddedStream, BEGINNING_FIELD, CLOSED_FIELDS, FieldTick, MORE_FIELD, Openness, RecordForm,
-    StreamForm, UnreadableChoice, connection_field, connections_field, field_field, fields_field,
-    opened_fields, since_field, stream_field, until_field,
+    AddedStream, BEGINNING_FIELD, FieldTick, MORE_FIELD, Openness, RecordForm, StreamForm,
+    StreamTurn, UnreadableChoice, Unshown, connection_field, connections_field, field_field,
+    fields_field, opened_fields, since_field, stream_field, turned_list, until_field,
 };
 use crate::pages::times::{first_day_from, input_value};
 
@@ -103,10 +104,10 @@ impl<'a> RecordChoices<'a> {
         self.declared.is_empty() && self.streams.is_empty()
     }
 
-    /// Returns whether a form asks for fields that its reader was not shown yet: of a stream that
-    /// it adds, or of one that has more of them.
+    /// Returns whether a form asks for what its reader was not shown yet: a stream that it adds,
+    /// other streams, or other fields of one.
     pub fn shows_more(&self, form: &FormParameters) -> bool {
-        self.added(form).is_some() || opened_fields(form).is_some()
+        self.added(form).is_some() || turns(form)
     }
 
     /// Returns what the owner chose, stream by stream. A stream of which nothing is chosen is left
@@ -119,10 +120,14 @@ impl<'a> RecordChoices<'a> {
         form: &FormParameters,
     ) -> Result<Vec<StreamGrantRequest>, UnreadableChoice> {
         if !self.began(form) {
-            return Err(UnreadableChoice::OtherFields);
+            return Err(UnreadableChoice::OtherBeginning);
         }
         let mut all = Vec::new();
         for line in self.lines(Some(form)) {
+            // Nobody allowed what no page has shown yet.
+            if line.origin == StreamOrigin::Asked && !Self::has(&line, form) {
+                continue;
+            }
             all.extend(self.request(&line, &self.choice(&line, Some(form))?));
         }
         Ok(all)
@@ -130,48 +135,36 @@ impl<'a> RecordChoices<'a> {
 
     /// Returns whether a form leaves what is granted as it is.
     pub fn leaves_all(&self, chosen: &[StreamGrantRequest]) -> bool {
-        let told = |stream: &StreamGrantRequest| {
-            let set = |names: &Option<Vec<String>>| {
-                names.as_ref().map(|names| names.iter().cloned().collect::<BTreeSet<_>>())
-            };
-            let time = stream.time_constraint.as_ref();
-            let time = time.map(|it| (it.field.clone(), it.since.clone(), it.until.clone()));
-            let (connections, fields) = (set(&stream.connection_ids), set(&stream.fields));
-            (stream.name.clone(), connections, fields, time, set(&stream.resources))
-        };
         // What is granted of a stream that is gone shows nothing, and no form can keep it.
         let lines = self.lines(None);
         let before = lines.iter().filter_map(|line| {
             let choice = self.choice(line, None).ok()?;
             self.request(line, &choice).map(|request| told(&request))
         });
-        before.collect::<BTreeSet<_>>() == chosen.iter().map(told).collect()
+        before.collect::<BTreeSet<String>>() == chosen.iter().map(told).collect()
     }
 
     /// Returns the form with what the owner chose so far.
     pub fn form(&self, chosen: Option<&FormParameters>) -> RecordForm {
-        let chosen = chosen.filter(|form| self.began(form));
+        let is_other = chosen.is_some_and(|form| !self.began(form));
+        let chosen = chosen.filter(|_| !is_other);
         let lines = self.lines(chosen);
         let streams: Vec<StreamForm> =
             lines.iter().map(|line| self.stream_form(line, chosen)).collect();
         let is_there = |name: &str| lines.iter().any(|line| line.request.name == name);
-        let room = lines.len() < MAX_STREAMS;
-        let more = self.declared.iter().filter(|it| room && !is_there(it.stream.as_str()));
-        let more = more.map(|stream| AddedStream {
+        let others = self.declared.iter().filter(|it| !is_there(it.stream.as_str()));
+        let others: Vec<&DeclaredStream> = others.collect();
+        let is_full = lines.len() >= MAX_STREAMS && !others.is_empty();
+        let more = others.into_iter().filter(|_| !is_full).map(|stream| AddedStream {
             value: value_of(stream),
             stream: stream.stream.to_string(),
             connection: stream.connection.to_string(),
             records: stream.records,
         });
-        let keeps_others = self.streams.iter().any(|(origin, _)| *origin == StreamOrigin::Granted);
-        RecordForm { beginning: self.beginning(), streams, more: more.collect(), keeps_others }
-    }
-
-    /// Returns a digest of the streams that the choices begin with, as they stand.
-    fn beginning(&self) -> String {
-        const DIGEST_CHARS: usize = 16;
-        let digest = ContentHash::digest(format!("{:?}", self.streams).as_bytes()).to_string();
-        digest.chars().take(DIGEST_CHARS).collect()
+        let turn = chosen.map(StreamTurn::of).unwrap_or_default();
+        let more_start = chosen.map_or(0, |form| turned_list(form).0);
+        let (beginning, more) = (beginning_of(&self.streams), more.collect());
+        RecordForm { beginning, streams, more, is_full, is_other, turn, more_start }
     }
 
     /// Returns whether a form began with the same streams, or has none. The names in a form count
@@ -182,7 +175,7 @@ impl<'a> RecordChoices<'a> {
             names.iter().any(|name| form.get(name).is_some())
         };
         match form.get(BEGINNING_FIELD) {
-            Some(sent) => sent == self.beginning(),
+            Some(sent) => sent == beginning_of(&self.streams),
             None => !(0..MAX_STREAMS).any(|index| has(&index)),
         }
     }
@@ -306,11 +299,34 @@ impl<'a> RecordChoices<'a> {
         sent.map(read).transpose()
     }
 
-    /// Returns whether a form has a line. What is granted of a stream that a page had no room for
-    /// stays as it is.
+    /// Returns whether a form has a line. What is granted of a stream that no page has shown stays
+    /// as it is, and what is asked for of one is not granted.
     fn has(line: &StreamLine, form: &FormParameters) -> bool {
         let carried = || form.get(&fields_field(line.index)).is_some();
-        line.is_sent && (line.origin != StreamOrigin::Granted || carried())
+        line.is_sent && (line.origin == StreamOrigin::Added || carried())
+    }
+
+    /// Returns what a form does about a line that its page does not show.
+    fn unshown(
+        &self,
+        line: &StreamLine,
+        form: Option<&FormParameters>,
+        request: Option<&StreamGrantRequest>,
+    ) -> Unshown {
+        let is_had = form.is_some_and(|form| Self::has(line, form));
+        let before = || {
+            let choice = self.choice(line, None).ok()?;
+            self.request(line, &choice)
+        };
+        match line.origin {
+            StreamOrigin::Asked if !is_had => Unshown::Left,
+            StreamOrigin::Granted if !is_had => Unshown::Kept,
+            // A form has room for what was changed.
+            StreamOrigin::Granted if before().as_ref().map(told) == request.map(told) => {
+                Unshown::Kept
+            }
+            _ => Unshown::Carried,
+        }
     }
 
     /// Returns what is chosen of a stream, or what is proposed of one that no form has had yet.
@@ -474,7 +490,7 @@ impl<'a> RecordChoices<'a> {
                 )
             })
         };
-        let (sentence, brief) = (sentence(MAX_FIELDS), sentence(CLOSED_FIELDS));
+        let (sentence, brief) = (sentence(MAX_FIELDS), sentence(FEW_FIELDS));
         let sample = match (&request, &choice) {
             (Some(request), Some(chosen)) if line.index < MAX_SAMPLED => {
                 self.sample(&offered, request, chosen, time_field.as_deref())
@@ -483,6 +499,9 @@ impl<'a> RecordChoices<'a> {
         };
         let is_days = of == TimesOf::Days;
         let shown = |time: Option<Instant>| time.map(|it| shown_bound(it, is_days));
+        let unshown = self.unshown(line, form, request.as_ref());
+        let is_wanted = openness == Openness::Wanted;
+        let is_sought = is_wanted || (line.origin == StreamOrigin::Added && !line.is_sent);
         let times = choice.as_ref().map(|chosen| chosen.times.map(shown));
         let [since, until] = times.unwrap_or_default().map(Option::unwrap_or_default);
         let is_from = |name: &SourceName| {
@@ -494,8 +513,11 @@ impl<'a> RecordChoices<'a> {
             .collect();
         StreamForm {
             index: line.index,
+            unshown,
+            is_sought,
             name: line.request.name.clone(),
-            is_ticked: choice.as_ref().is_none_or(|chosen| chosen.is_ticked),
+            // Of what cannot be read nothing is granted, so its tick says that too.
+            is_ticked: choice.as_ref().is_some_and(|chosen| chosen.is_ticked),
             unreadable,
             records: offered.iter().map(|stream| stream.records).sum(),
             connections: connections.into_iter().collect(),
@@ -545,6 +567,43 @@ impl<'a> RecordChoices<'a> {
     }
 }
 
+/// Returns whether a button of a form asks for other streams, or for other fields of one.
+pub fn turns(form: &FormParameters) -> bool {
+    StreamTurn::of(form).wanted.is_some() || turned_list(form).1 || opened_fields(form).is_some()
+}
+
+/// Returns a digest of the streams that choices begin with, as they stand. A page may be sent to a
+/// newer program than the one that showed it, so the digest is of a notation that does not change.
+fn beginning_of(streams: &[(StreamOrigin, StreamGrantRequest)]) -> String {
+    const DIGEST_CHARS: usize = 16;
+    let lines: Vec<String> = streams
+        .iter()
+        .map(|(origin, request)| {
+            let word = match origin {
+                StreamOrigin::Asked => "asked",
+                StreamOrigin::Granted => "granted",
+                StreamOrigin::Added => "added",
+            };
+            format!("{word} {}\n", told(request))
+        })
+        .collect();
+    let digest = ContentHash::digest(lines.concat().as_bytes()).to_string();
+    digest.chars().take(DIGEST_CHARS).collect()
+}
+
+/// Returns a request in a notation that two programs write alike: a list of JSON with the name, the
+/// connections, the fields, the view, the time and the keys. The order of names says nothing.
+fn told(stream: &StreamGrantRequest) -> String {
+    let set = |names: &Option<Vec<String>>| {
+        names.as_ref().map(|names| names.iter().cloned().collect::<BTreeSet<_>>())
+    };
+    let time = stream.time_constraint.as_ref().map(|it| json!([it.field, it.since, it.until]));
+    let range = stream.time_range.as_ref().map(|it| json!([it.since, it.until]));
+    let (connections, fields) = (set(&stream.connection_ids), set(&stream.fields));
+    let keys = set(&stream.resources);
+    json!([stream.name, connections, fields, stream.view, time, range, keys]).to_string()
+}
+
 /// Returns a bound of the times as the value of its input.
 fn shown_bound(at: Instant, is_days: bool) -> String {
     if is_days { first_day_from(at) } else { input_value(at) }
@@ -581,5 +640,44 @@ fn requested(stream: &StreamGrant) -> StreamGrantRequest {
         }),
         resources: stream.keys.as_ref().map(|keys| keys.iter().cloned().collect()),
         ..StreamGrantRequest::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_of_a_beginning_is_what_an_older_program_wrote() {
+        let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+        let mut mail = StreamGrantRequest {
+            name: "messages".to_owned(),
+            connection_ids: names(&["gmail"]),
+            fields: names(&["subject", "from"]),
+            time_constraint: Some(TimeConstraintRequest {
+                field: Some("sent_at".to_owned()),
+                since: Some("2026-01-01T00:00:00Z".to_owned()),
+                until: None,
+            }),
+            ..StreamGrantRequest::default()
+        };
+        assert_eq!(
+            told(&mail),
+            "[\"messages\",[\"gmail\"],[\"from\",\"subject\"],null,\
+             [\"sent_at\",\"2026-01-01T00:00:00Z\",null],null,null]"
+        );
+        let rows = StreamGrantRequest { name: "rows".to_owned(), ..StreamGrantRequest::default() };
+        let both = |mail: &StreamGrantRequest| {
+            beginning_of(&[
+                (StreamOrigin::Granted, mail.clone()),
+                (StreamOrigin::Asked, rows.clone()),
+            ])
+        };
+        let known = both(&mail);
+        assert_eq!(known, "9f97b62def6a2759");
+        mail.fields = names(&["from", "subject"]);
+        assert_eq!(both(&mail), known, "the order of names says nothing");
+        mail.fields = names(&["from"]);
+        assert_ne!(both(&mail), known);
     }
 }

@@ -56,7 +56,7 @@ fn a_command_ends_quietly_when_nobody_reads_on() {
     let line = JournalLine { tool: "text.read".to_owned(), ..JournalLine::default() };
     journal.append(line).unwrap();
     drop(journal);
-    for arguments in [&["audit"][..], &["token", "list"], &["config"]] {
+    for arguments in [&["audit"][..], &["token", "list", "--json"], &["config"]] {
         let mut command = newcomer.command(&newcomer.rig.root, arguments);
         let (_, error, code) = said(command.stdout(unread_pipe()).output().unwrap());
         assert_eq!((error.as_str(), code), ("", Some(0)), "{arguments:?}");
@@ -175,6 +175,72 @@ fn tokens_are_revoked_by_their_beginning_and_the_command_says_what_ended() {
     assert_eq!(code, Some(0), "{error}");
     let allowed = format!("{jti} is revoked: it allowed cursor read:/notes/");
     assert!(told.starts_with(&allowed), "{told}");
+}
+
+#[test]
+fn a_list_without_a_row_says_so_and_what_makes_one() {
+    let newcomer = Newcomer::new();
+    let root = newcomer.rig.root.clone();
+    for (arguments, sentence) in [
+        (&["token", "list"][..], "There is no token yet. `stile token --scope read:/` makes one"),
+        (&["client", "list"], "There is no client yet."),
+        (&["grant", "list"], "There is no grant yet"),
+        (&["streams"], "There are no records yet. `stile import FILE"),
+        (&["connections"], "There are no records yet."),
+        (&["records", "removed"], "There are no removed records"),
+        (&["owner", "passkeys"], "There is no passkey yet."),
+        (&["owner", "sessions"], "No browser is signed in."),
+    ] {
+        let (output, error, code) = newcomer.run(&root, arguments);
+        // A program reads a table without rows, as before.
+        assert_eq!((output.lines().count(), code), (1, Some(0)), "{arguments:?}: {output}");
+        assert!(
+            error.starts_with(sentence) && error.lines().count() == 1,
+            "{arguments:?}: {error}"
+        );
+        let (output, error, _) = newcomer.run(&root, &[arguments, &["--json"]].concat());
+        assert_eq!((output.trim(), error.as_str()), ("[]", ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_history_that_nothing_can_be_in_says_so() {
+    let newcomer = Newcomer::new();
+    for arguments in [&["history"][..], &["undo", "--since", "5h"]] {
+        let (output, error, code) = newcomer.run(&newcomer.rig.home(), arguments);
+        assert_eq!((output.as_str(), code), ("", Some(2)), "{error}");
+        assert!(error.contains("no folder was served with this state yet"), "{error}");
+        assert!(error.contains("`stile serve FOLDER`"), "{error}");
+    }
+}
+
+#[test]
+fn a_backup_to_a_folder_that_is_not_there_names_the_folder() {
+    let newcomer = Newcomer::new();
+    newcomer.run(&newcomer.rig.root, &["token", "list"]);
+    let to = newcomer.rig.state.with_file_name("none").join("state.tar");
+    let (_, error, code) = newcomer.run(&newcomer.rig.root, &["backup", to.to_str().unwrap()]);
+    let said = format!("error: cannot find the folder {}: ", to.parent().unwrap().display());
+    assert!(error.starts_with(&said) && code == Some(1), "{error}");
+}
+
+#[test]
+fn a_name_that_a_command_would_take_for_a_flag_is_refused() {
+    let newcomer = Newcomer::new();
+    let root = newcomer.rig.root.clone();
+    let space = root.to_str().unwrap();
+    for arguments in [
+        &["token", "--scope", "read:/", "--client=--all"][..],
+        &["client", "add", "--name=-x", "--redirect", "https://a.example/cb"],
+        &["stdio", space, "--client=--write"],
+        &["connect", "cursor", "--name=-x"],
+    ] {
+        let (output, error, code) = newcomer.run(&root, arguments);
+        assert_eq!((output.as_str(), code), ("", Some(2)), "{arguments:?}: {error}");
+        assert!(error.contains("begins with"), "{arguments:?}: {error}");
+    }
+    let (tokens, ..) = newcomer.run(&root, &["token", "list", "--json"]);
+    assert_eq!(tokens.trim(), "[]");
 }
 
 #[test]

@@ -180,7 +180,33 @@ async fn a_head_that_is_too_large_is_refused() {
     let mut client = server.connect().await;
     let long = "x".repeat(20 * 1024);
     client.send(format!("GET /health HTTP/1.1\r\nhost: localhost\r\nx: {long}\r\n\r\n")).await;
-    assert_eq!(client.reply().await.status, 431);
+    let refused = client.reply().await;
+    assert_eq!((refused.status, refused.header("connection")), (431, Some("close")));
+    assert_eq!(refused.json()["error"], "headers_too_large");
+    // A browser gets a page, most often because of the cookies of other programs.
+    let mut browser = server.connect().await;
+    let head = "GET / HTTP/1.1\r\nhost: localhost\r\naccept: text/html\r\ncookie: ";
+    browser.send(format!("{head}{long}\r\n\r\n")).await;
+    let page = browser.reply().await;
+    assert_eq!(page.status, 431);
+    assert!(page.body.contains("cookies") && page.body.contains("16 KB"), "{}", page.body);
+    // The HTTP library reads no more than that.
+    let mut endless = server.connect().await;
+    endless.send(format!("{head}{}\r\n\r\n", long.repeat(4))).await;
+    assert_eq!(endless.reply().await.status, 431);
+}
+
+#[tokio::test]
+async fn the_rest_of_a_head_that_is_too_large_has_the_time_of_a_head() {
+    let server = Server::with(|options| {
+        options.timeouts.head = std::time::Duration::from_millis(200);
+        options.timeouts.idle = std::time::Duration::from_secs(600);
+    })
+    .await;
+    let mut client = server.connect().await;
+    let long = "x".repeat(20 * 1024);
+    client.send(format!("GET /health HTTP/1.1\r\nhost: localhost\r\nx: {long}")).await;
+    client.closed().await;
 }
 
 #[tokio::test]

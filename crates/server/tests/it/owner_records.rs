@@ -409,6 +409,174 @@ fn owner_records_of_thirty_two_streams_are_all_on_the_page_and_are_granted() {
     assert_eq!(grants(&place), before);
 }
 
+/// Returns a name of a stream as long as one can be.
+fn long_stream(number: usize) -> String {
+    format!("s{number:02}{}", "x".repeat(61))
+}
+
+/// Returns the streams that a page shows, each by its number.
+fn shown_streams(page: &stile_testkit::client::Reply) -> Vec<usize> {
+    let words = text_of(page);
+    let all = words.split("id=\"stream-of-").skip(1);
+    all.map(|rest| rest.split('"').next().unwrap().parse().unwrap()).collect()
+}
+
+/// Returns the number on the button that leads to the next streams.
+fn next_streams(page: &stile_testkit::client::Reply) -> Option<String> {
+    let words = text_of(page);
+    let mut buttons = words.split("name=\"open-streams\" value=\"").skip(1);
+    buttons.find_map(|rest| {
+        let (number, rest) = rest.split_once('"').unwrap();
+        let name = rest.split('<').next().unwrap();
+        name.contains("The next streams").then(|| number.to_owned())
+    })
+}
+
+#[test]
+fn owner_records_of_more_streams_than_a_page_has_room_for_are_chosen_page_by_page() {
+    let place = Place::new();
+    for number in 0..32 {
+        let mut row = json!({ "id": "a", "body": "text", "sent_at": "2026-01-05T00:00:00Z" });
+        for more in 0..9 {
+            row[field(more)] = "v".repeat(300).into();
+        }
+        place.import(&"c".repeat(64), &long_stream(number), &format!("{row}\n"));
+    }
+    // The choices about files take most of the page.
+    for number in 0..120 {
+        let folder = format!("{number:03}{}", "<".repeat(180));
+        std::fs::create_dir(place.rig.root.join(folder)).unwrap();
+    }
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    let streams: Vec<Value> = (0..32).map(|at| json!({ "name": long_stream(at) })).collect();
+    let details = json!([{ "type": "https://pdpp.dev/data-access", "streams": streams }]);
+    let details = details.to_string();
+    let asked = [("scope", "read:/"), ("authorization_details", &*details)];
+    let ask = |owner: &mut Browser| owner.open(&client.authorization_url(&asked));
+    let tokens = |answer: &stile_testkit::client::Reply| {
+        let code = parameter(location(answer).unwrap(), "code").unwrap();
+        client.redeem(&code).json()
+    };
+    let names = |tokens: &Value| -> Vec<String> {
+        let streams = tokens["authorization_details"][0]["streams"].as_array().unwrap();
+        streams.iter().map(|stream| stream["name"].as_str().unwrap().to_owned()).collect()
+    };
+
+    // Any stream can be added: the list goes on where it has no room for all.
+    let mut page = owner.open(&client.authorization_url(&[("scope", "read:/")]));
+    let mut listed = std::collections::BTreeSet::new();
+    loop {
+        let words = text_of(&page);
+        let options = words.split("<option value=\"").skip(1);
+        let known = (0..32).map(long_stream).collect::<Vec<_>>();
+        let option = |rest: &str| {
+            known.iter().position(|name| rest.split('"').next().unwrap().ends_with(name))
+        };
+        listed.extend(options.filter_map(option));
+        let mut buttons = words.split("name=\"open-more\" value=\"").skip(1);
+        let next = buttons.find(|rest| rest.contains("The next of the list"));
+        let Some(next) = next.map(|rest| rest.split('"').next().unwrap().to_owned()) else { break };
+        page = place.send(&mut owner, &page, "/consent", &[("open-more", &next)]);
+        assert_eq!(page.status, 200, "{page:?}");
+    }
+    assert_eq!(listed, (0..32).collect());
+
+    // What no page has shown is not granted, and the page says so.
+    let page = ask(&mut owner);
+    let shown = shown_streams(&page);
+    assert!(shown.len() < 32 && shown[0] == 0, "{shown:?}");
+    let left = format!(
+        "{} streams were not shown yet, and it would see nothing of them.",
+        32 - shown.len()
+    );
+    assert!(text_of(&page).contains(&left), "{left}: {}", text_of(&page));
+    // Who looks at what a choice means sees the same streams, and the one with the choice.
+    let field = format!("field-{}-body", shown.last().unwrap());
+    let open = format!("open-fields-{}", shown.last().unwrap());
+    let mut opened = place.send(&mut owner, &page, "/consent", &[(&open, "0")]);
+    let now = shown_streams(&opened);
+    for ticked in ["on", "", "on"] {
+        let look = [(&*field, ticked), ("do", "show")];
+        opened = place.send(&mut owner, &opened, "/consent", &look);
+        assert_eq!(shown_streams(&opened), now);
+        assert!(text_of(&opened).contains(&format!("name=\"{field}\"")), "it stays open");
+    }
+    let answer = place.send(&mut owner, &page, "/consent", &[("decision", "approve")]);
+    let expected: Vec<String> = shown.iter().map(|at| long_stream(*at)).collect();
+    assert_eq!(names(&tokens(&answer)), expected);
+
+    // One stream of each page is unticked, and stays so on the pages that follow.
+    let mut page = ask(&mut owner);
+    let (mut unticked, mut seen) = (Vec::new(), Vec::new());
+    loop {
+        assert!(page.body.len() <= MAX_PAGE, "the page has {} bytes", page.body.len());
+        let shown = shown_streams(&page);
+        assert!(!shown.is_empty());
+        let first = format!("stream-{}", shown[0]);
+        unticked.push(long_stream(shown[0]));
+        // A stream of any page can be opened, and only what is opened moves no other stream.
+        let last = format!("open-fields-{}", shown.last().unwrap());
+        let opened = place.send(&mut owner, &page, "/consent", &[(&last, "0")]);
+        assert!(opened.body.len() <= MAX_PAGE, "the page has {} bytes", opened.body.len());
+        let field = format!("name=\"field-{}-body\"", shown.last().unwrap());
+        assert!(text_of(&opened).contains(&field), "{}", text_of(&opened));
+        seen.extend(shown);
+        let Some(next) = next_streams(&page) else {
+            let approve = [(first.as_str(), ""), ("decision", "approve")];
+            page = place.send(&mut owner, &page, "/consent", &approve);
+            break;
+        };
+        let turn = [(first.as_str(), ""), ("open-streams", &*next)];
+        page = place.send(&mut owner, &page, "/consent", &turn);
+        assert_eq!(page.status, 200, "{page:?}");
+    }
+    assert_eq!(seen, (0..32).collect::<Vec<_>>(), "each is shown on one page");
+    assert!(unticked.len() > 1);
+    let granted = names(&tokens(&page));
+    let expected: Vec<String> =
+        (0..32).map(long_stream).filter(|name| !unticked.contains(name)).collect();
+    assert_eq!(granted, expected);
+
+    // Later one of the first page is taken away, and all others stay.
+    let clients = place.text_at(&mut owner, "/owner/clients");
+    let ids = clients.split("/owner/clients/edit?id=").skip(1);
+    let ids: Vec<&str> = ids.map(|rest| rest.split('"').next().unwrap()).collect();
+    let pages = ids.iter().map(|id| owner.get(&place.at(&format!("/owner/clients/edit?id={id}"))));
+    // The other approval is the one of the first page alone.
+    let found = pages.filter_map(|page| next_streams(&page).map(|next| (page, next))).last();
+    let (mut page, next) = found.unwrap();
+    let first = format!("stream-{}", shown_streams(&page)[0]);
+    let turn = [(first.as_str(), ""), ("open-streams", &*next)];
+    page = place.send(&mut owner, &page, "/owner/clients/edit", &turn);
+    assert!(page.body.len() <= MAX_PAGE, "the page has {} bytes", page.body.len());
+    let saved = place.send(&mut owner, &page, "/owner/clients/edit", &[("do", "save")]);
+    assert_eq!(location(&saved), Some("/owner/clients?done=changed"), "{}", text_of(&saved));
+    let all = grants(&place);
+    let streams = |grant: &Value| grant["grant"]["streams"].as_array().unwrap().len();
+    assert!(all.iter().any(|grant| streams(grant) == expected.len() - 1), "{all:?}");
+
+    // A stream that the owner adds is shown, and is still there where a page does not show it.
+    let mut page = owner.get(&place.at("/owner/grant?connection=none&stream=none"));
+    assert_eq!(page.status, 404);
+    let first = format!("/owner/grant?connection={}&stream={}", "c".repeat(64), long_stream(0));
+    page = owner.get(&place.at(&first));
+    for number in 1..32 {
+        let more = format!("{}/{}", "c".repeat(64), long_stream(number));
+        let body = format!("field-{}-body", number - 1);
+        let add = [(&*body, "on"), ("more-records", &*more)];
+        page = place.send(&mut owner, &page, "/owner/grant", &add);
+        assert!(page.body.len() <= MAX_PAGE, "the page has {} bytes", page.body.len());
+        assert!(shown_streams(&page).contains(&number), "{number}: {}", text_of(&page));
+        let body = format!("name=\"field-{number}-body\"");
+        assert!(text_of(&page).contains(&body), "it is open: {}", text_of(&page));
+    }
+    let make = [("field-31-body", "on"), ("client", "budget"), ("do", "make")];
+    let made = place.send(&mut owner, &page, "/owner/grant", &make);
+    assert!(text_of(&made).contains("The token is made"), "{}", text_of(&made));
+    assert!(grants(&place).iter().any(|grant| streams(grant) == 32));
+}
+
 #[test]
 fn owner_records_of_an_older_page_are_not_put_in_the_place_of_others() {
     let place = Place::new();
@@ -435,9 +603,18 @@ fn owner_records_of_an_older_page_are_not_put_in_the_place_of_others() {
         let sent = [changed, &[("do", "save")]].concat();
         let again = place.send(&mut owner, &older, "/owner/clients/edit", &sent);
         assert_eq!(location(&again), None, "{changed:?}");
-        assert!(text_of(&again).contains("changed meanwhile"), "{}", text_of(&again));
+        let words = text_of(&again);
+        assert!(words.contains("changed since the page was shown"), "{words}");
         assert_eq!(grants(&place), before, "{changed:?}");
     }
+    // Who only looks is told too, and goes on with what is true now.
+    let now = place.send(&mut owner, &older, "/owner/clients/edit", &[("do", "show")]);
+    let words = text_of(&now);
+    assert!(now.status == 200 && words.contains("changed since you opened this page"), "{words}");
+    assert!(!words.contains("pay_a</bdi>") && words.contains("pay_b</bdi>"), "{words}");
+    let saved = place.send(&mut owner, &now, "/owner/clients/edit", &[("do", "save")]);
+    assert_eq!(location(&saved), Some("/owner/clients?done=changed"), "{}", text_of(&saved));
+    assert_eq!(grants(&place), before);
     let (_, text) = records(&place, access, "pay_b");
     assert!(text.contains("booked") && !text.contains("XX00"), "{text}");
 }

@@ -14,7 +14,7 @@ mod log_snapshot;
 mod own_names;
 mod owner_credentials;
 mod private;
-mod reserve;
+pub mod reserve;
 mod running_servers;
 mod served_folders;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Room that the state keeps on its disk, so that a token can be revoked when the disk is full.
+//! Room that the state keeps on its disk, so that an access can be ended when the disk is full.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -12,6 +12,8 @@ use super::state_dir::{StateDir, StateError};
 const NAME: &str = "reserve";
 /// A revocation writes a page or two of the database, and their journal: 20 KiB at most.
 const BYTES: usize = 256 * 1024;
+/// A disk that has no room for as much is full.
+const PROBED_BYTES: usize = 64 * 1024;
 
 /// A file of the state folder that does nothing but take up room.
 pub(super) struct Reserve {
@@ -48,8 +50,16 @@ impl Reserve {
     /// file again if there is room.
     pub(super) fn spend_if_full<T>(
         &self,
-        mut work: impl FnMut() -> Result<T, StateError>,
+        work: impl FnMut() -> Result<T, StateError>,
     ) -> Result<T, StateError> {
+        self.spend_if(is_full, work)
+    }
+
+    fn spend_if<T, E>(
+        &self,
+        is_full: impl Fn(&E) -> bool,
+        mut work: impl FnMut() -> Result<T, E>,
+    ) -> Result<T, E> {
         match work() {
             Err(error) if is_full(&error) && std::fs::remove_file(&self.path).is_ok() => {
                 let done = work();
@@ -61,12 +71,33 @@ impl Reserve {
     }
 }
 
+/// Runs work that ends an access, or that lists what can be ended. If it fails on a full disk, gives
+/// up the room that the state keeps for this, runs it once more, and takes room again if there is
+/// some. The work opens the tables with [`super::TokenStore::open_on_any_disk`].
+///
+/// # Errors
+/// The errors of the work.
+pub fn with_reserve<T, E>(state: &StateDir, work: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    Reserve::of(state).spend_if(|_| is_disk_full(state), work)
+}
+
+/// Returns whether the disk of the state has no room for what ending an access writes.
+pub fn is_disk_full(state: &StateDir) -> bool {
+    let path = state.path().join(format!("{NAME}-probe-{}", std::process::id()));
+    let written = create_private(&path)
+        .and_then(|mut probe| probe.write_all(&[7; PROBED_BYTES]).and_then(|()| probe.sync_all()));
+    let _ = std::fs::remove_file(&path);
+    written.is_err_and(|error| means_full(&error))
+}
+
+fn means_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// Returns whether an error may mean that the disk is full.
 fn is_full(error: &StateError) -> bool {
     match error {
-        StateError::Io { error, .. } => {
-            matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-        }
+        StateError::Io { error, .. } => means_full(error),
         // SQLite reports a full disk for the files beside the database as other errors.
         StateError::Database { error, .. } => matches!(
             error.sqlite_code(),
@@ -135,14 +166,8 @@ mod tests {
         }
     }
 
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_token_is_revoked_on_a_disk_that_is_really_full() {
-        let Some(disk) = SmallDisk::mount() else {
-            return eprintln!("skipped: this user cannot mount a small disk");
-        };
-        let state = StateDir::open(disk.0.path()).unwrap();
-        let token = TokenRecord {
+    fn token() -> TokenRecord {
+        TokenRecord {
             jti: "a".to_owned(),
             audience: None,
             kind: TokenKind::Bearer,
@@ -154,9 +179,18 @@ mod tests {
             issued: 1,
             expires: 2,
             revoked: None,
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_token_is_revoked_on_a_disk_that_is_really_full() {
+        let Some(disk) = SmallDisk::mount() else {
+            return eprintln!("skipped: this user cannot mount a small disk");
         };
+        let state = StateDir::open(disk.0.path()).unwrap();
         let running = TokenStore::open(&state).unwrap();
-        running.record(&token).unwrap();
+        running.record(&token()).unwrap();
         // Fill the disk to the last byte.
         let mut filler = create_private(&disk.0.path().join("filler")).unwrap();
         for size in [65_536, 4_096, 512, 1] {
@@ -172,5 +206,32 @@ mod tests {
         drop(filler);
         std::fs::remove_file(disk.0.path().join("filler")).unwrap();
         assert_eq!(TokenStore::revoke_in(&state, "a", 9).unwrap(), Revocation::Before(5));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_can_be_ended_is_listed_and_ended_on_a_full_disk_without_a_server() {
+        let Some(disk) = SmallDisk::mount() else {
+            return eprintln!("skipped: this user cannot mount a small disk");
+        };
+        let state = StateDir::open(disk.0.path()).unwrap();
+        TokenStore::open(&state).unwrap().record(&token()).unwrap();
+        assert!(!is_disk_full(&state));
+        let mut filler = create_private(&disk.0.path().join("filler")).unwrap();
+        for size in [65_536, 4_096, 512, 1] {
+            while filler.write_all(&vec![7; size]).is_ok() {}
+        }
+        // Nobody has the tables open, so even a look at them wants room.
+        assert!(is_disk_full(&state) && TokenStore::open(&state).is_err());
+        let listed = with_reserve(&state, || TokenStore::open_on_any_disk(&state)?.list());
+        assert_eq!(listed.unwrap().len(), 1);
+        let ended = with_reserve(&state, || {
+            let tokens = TokenStore::open_on_any_disk(&state)?;
+            tokens.list()?;
+            tokens.revoke("a", 5)
+        });
+        assert_eq!(ended.unwrap(), Revocation::Now);
+        let listed = with_reserve(&state, || TokenStore::open_on_any_disk(&state)?.list());
+        assert_eq!(listed.unwrap()[0].revoked, Some(5));
     }
 }

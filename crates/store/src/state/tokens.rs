@@ -178,7 +178,10 @@ impl TokenStore {
     }
 
     /// Opens the database without making the reserve, which a revocation may just have given up.
-    fn open_on_any_disk(state: &StateDir) -> Result<Self, StateError> {
+    ///
+    /// # Errors
+    /// The errors of [`TokenStore::open`].
+    pub fn open_on_any_disk(state: &StateDir) -> Result<Self, StateError> {
         Ok(Self::of_file(state, OnFirstUse::made(Connections::open_on_any_disk(state)?)))
     }
 

@@ -2,6 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command};
+use stile_domain::client_name::is_like_a_flag;
 
 use super::{Settings, deny, flag, grant, json, one, scope, setting_arguments, unguard, utc};
 use crate::cli::clients::{CLIENTS, HOSTED, other_words};
@@ -34,10 +35,10 @@ fn name() -> Arg {
 /// Accepts names that every client takes as a part of the names of tools.
 fn parse_name(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-    if (1..=32).contains(&text.len()) && text.chars().all(is_plain) {
+    if (1..=32).contains(&text.len()) && text.chars().all(is_plain) && !is_like_a_flag(text) {
         Ok(text.to_owned())
     } else {
-        Err("a name has 1 to 32 of the characters A-Z a-z 0-9 _ -".to_owned())
+        Err("a name has 1 to 32 of the characters A-Z a-z 0-9 _ -, and begins with no -".to_owned())
     }
 }
 

@@ -5,6 +5,7 @@ mod live_grants;
 mod token_clients;
 
 use std::collections::{BTreeSet, HashSet};
+use std::io::Write as _;
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ use stile_store::state::{
 use crate::auth::last_uses;
 use crate::cli::compose::{Home, Owner, owner};
 use crate::cli::failure::Failure;
-use crate::cli::flags::{text, texts};
+use crate::cli::flags::{self, text, texts};
 use crate::cli::invocation::{Invocation, settings};
 use crate::cli::terminal::table::{cell, table};
 use crate::cli::terminal::unix_time::rfc3339;
@@ -39,11 +40,29 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let Some((name, matches)) = matches.subcommand() else { return Ok(()) };
     let home = Home::open(&settings(matches, environment)?.config)?;
+    let answered = |home: &Home| {
+        let mut answer = Vec::new();
+        answer_command(name, (matches, environment), home, (&mut answer, colours))?;
+        Ok(answer)
+    };
+    let answer = match name {
+        "list" | "show" | "end" => home.with_reserve(answered)?,
+        _ => answered(&home)?,
+    };
+    Ok(output.write_all(&answer)?)
+}
+
+fn answer_command(
+    name: &str,
+    (matches, environment): (&ArgMatches, Environment<'_>),
+    home: &Home,
+    (output, colours): (&mut Vec<u8>, Colours),
+) -> Result<(), Failure> {
     let tokens = home.tokens()?;
     let now = unix_seconds(wall_clock());
     match name {
         "list" => {
-            let grants = Grants::of(&home, environment)?;
+            let grants = Grants::of(home, environment)?;
             let mut all = known(&tokens, &grants)?;
             let mut local = TokenClients::of(&tokens, &grants, now)?;
             if let Some(subject) = home.subject()? {
@@ -55,11 +74,13 @@ pub(super) fn run(
                 let all = all.iter().map(|known| known.to_json(now)).chain(local.to_json(now));
                 return Ok(terminal::write_json(output, &Value::from_iter(all))?);
             }
-            Ok(output.write_all(client_table(&all, &local, now, colours).as_bytes())?)
+            let is_empty = all.is_empty() && local.rows(now).next().is_none();
+            let table = client_table(&all, &local, now, colours);
+            Ok(output.write_all(terminal::list(table, is_empty, NO_CLIENT)?.as_bytes())?)
         }
         "show" => {
             let id = text(matches, "id").unwrap_or_default();
-            let grants = Grants::of(&home, environment)?;
+            let grants = Grants::of(home, environment)?;
             let mut all = known(&tokens, &grants)?;
             if let Some(subject) = home.subject()? {
                 all.retain_mut(|known| known.leave_only(&subject));
@@ -80,17 +101,22 @@ pub(super) fn run(
             Ok(writeln!(output, "{}", client.id)?)
         }
         "end" => {
-            let grants = Grants::of(&home, environment)?;
-            let ended = end((matches, environment), &home, (&tokens, &grants), now)?;
+            let grants = Grants::of(home, environment)?;
+            let ended = end((matches, environment), home, (&tokens, &grants), now)?;
             Ok(writeln!(output, "{ended}")?)
         }
         "allow" => {
-            let allowed = allow((matches, environment), &home, &tokens, now)?;
+            let allowed = allow((matches, environment), home, &tokens, now)?;
             Ok(writeln!(output, "{allowed}")?)
         }
         _ => Ok(()),
     }
 }
+
+/// What is said where no client is known, and what lets one in.
+const NO_CLIENT: &str = "There is no client yet. One that can sign in asks you on your page; `stile \
+    connect CLIENT --write` connects one of this machine, and `stile token --scope read:/` makes a \
+    token for any other.";
 
 /// Lets a client in again that starts `stile stdio` and has ended. Returns what was done, as a
 /// sentence.
@@ -262,6 +288,7 @@ fn new_client(matches: &ArgMatches, now: i64) -> Result<ClientRecord, Failure> {
     let name = text(matches, "name").unwrap_or_default();
     let name = ClientName::clean(name)
         .ok_or_else(|| Failure::Usage("--name: the name has nothing that can be seen".into()))?;
+    flags::access::check_client_name(name.as_str(), "no client was added")?;
     if is_reserved(name.as_str()) {
         let why = "--name: this program keeps that name for itself; no client was added";
         return Err(Failure::Usage(why.into()));

@@ -151,29 +151,38 @@ fn end_stdio_client(
     if let Some(state) = &entry.state {
         config.state.clone_from(state);
     }
-    let home = Home::open(&config)?;
-    let (tokens, now) = (home.tokens()?, unix_seconds(wall_clock()));
-    let client = entry.client();
-    let records = entry.records(&tokens)?;
-    let listed = records.into_iter().filter(|record| record.revoked.is_none());
-    for record in listed {
-        home.revoke(&record.jti, now)?;
-        writeln!(output, "the access of {client} has ended")?;
+    let now = unix_seconds(wall_clock());
+    let ended = Home::open(&config)?.with_reserve(|home| {
+        let tokens = home.tokens()?;
+        let records = entry.records(&tokens)?;
+        let mut ended = 0;
+        for record in records.into_iter().filter(|record| record.revoked.is_none()) {
+            tokens.revoke(&record.jti, now)?;
+            ended += 1;
+        }
+        Ok(ended)
+    })?;
+    for _ in 0..ended {
+        writeln!(output, "the access of {} has ended", entry.client())?;
     }
     Ok(())
 }
 
 fn revoke(home: &Home, jti: &str, output: &mut dyn Write) -> Result<(), Failure> {
-    let tokens = home.tokens()?;
-    if tokens.find(jti)?.is_none() {
+    let now = unix_seconds(wall_clock());
+    let revoked = home.with_reserve(|home| {
+        let tokens = home.tokens()?;
+        let found = tokens.find(jti)?;
+        Ok(found.map(|_| tokens.revoke(jti, now)).transpose()?)
+    })?;
+    let Some(revoked) = revoked else {
         let line = format!(
             "warning: the token {jti} is not of this state folder, so it was not revoked; \
              revoke it with the --state that made it"
         );
         return Ok(terminal::print_to_stderr(&line)?);
-    }
-    drop(tokens);
-    if home.revoke(jti, unix_seconds(wall_clock()))? == Revocation::Now {
+    };
+    if revoked == Revocation::Now {
         writeln!(output, "the token {jti} is revoked; every server refuses it from now on")?;
     }
     Ok(())

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+use super::streams::NO_RECORDS;
 use crate::cli::compose::owner;
 use crate::cli::failure::Failure;
 use crate::cli::invocation::Invocation;
@@ -27,9 +28,11 @@ pub(super) fn run(
         terminal::write_json(output, &Value::from_iter(rows))?;
         return Ok(());
     }
+    let is_empty = connections.is_empty();
     let rows = connections.into_iter().map(|(connection, (streams, records))| {
         [connection, records.to_string(), streams.join(", ")]
     });
-    output.write_all(table(colours, ["CONNECTION", "RECORDS", "STREAMS"], rows).as_bytes())?;
+    let table = table(colours, ["CONNECTION", "RECORDS", "STREAMS"], rows);
+    output.write_all(terminal::list(table, is_empty, NO_RECORDS)?.as_bytes())?;
     Ok(())
 }

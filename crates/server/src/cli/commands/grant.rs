@@ -11,13 +11,14 @@ use stile_records::grant_document::{ClientDocument, GrantDocument};
 use stile_records::grant_request::{GrantRequestError, StreamGrantRequest, TimeConstraintRequest};
 use stile_store::records::GrantRecord;
 
-use crate::cli::compose::{Owner, owner};
+use crate::cli::compose::{Home, Owner, owner};
 use crate::cli::failure::Failure;
 use crate::cli::flags::{self, duration, text, texts};
-use crate::cli::invocation::Invocation;
+use crate::cli::invocation::{Invocation, settings};
 use crate::cli::terminal::local_time::{self, minute};
 use crate::cli::terminal::table::{cell, table};
 use crate::cli::terminal::{self, Colours};
+use crate::config::Environment;
 
 const NOT_MADE: &str = "no grant was made";
 const SINGLE_USE: &str = "single_use";
@@ -28,13 +29,18 @@ pub(super) fn run(
     match matches.subcommand() {
         Some(("create", matches)) => create(Invocation { matches, environment, output, colours }),
         Some(("list", matches)) => {
-            let Owner { services, caller, now } = owner::open(matches, environment)?;
-            let grants = services.grants(&caller)?;
+            let grants = |home: &Home| {
+                let Owner { services, caller, now } = owner::of_home(home, matches, environment)?;
+                Ok((services.grants(&caller)?, now))
+            };
+            let (grants, now) = home(matches, environment)?.with_reserve(grants)?;
             if matches.get_flag("json") {
                 let grants = grants.iter().map(|grant| grant_json(grant, now));
                 return Ok(terminal::write_json(output, &Value::from_iter(grants))?);
             }
-            Ok(output.write_all(grant_table(&grants, now, colours).as_bytes())?)
+            let table = grant_table(&grants, now, colours);
+            let listed = terminal::list(table, grants.is_empty(), NO_GRANT)?;
+            Ok(output.write_all(listed.as_bytes())?)
         }
         Some(("show", matches)) => {
             let owner = owner::open(matches, environment)?;
@@ -42,26 +48,36 @@ pub(super) fn run(
             Ok(terminal::write_json(output, &grant_json(&grant, owner.now))?)
         }
         Some(("revoke", matches)) => {
-            let Owner { services, caller, now } = owner::open(matches, environment)?;
-            let typed = text(matches, "id").unwrap_or_default();
-            let all = services.grants(&caller)?;
-            let id = &full_id(typed, all.iter().map(|grant| grant.id.as_str()))?;
-            let found = all.iter().find(|grant| grant.id == *id);
-            let ended = found.and_then(|record| record.grant.as_ref()).map(ended);
-            let ended = ended.unwrap_or_default();
-            match services.revoke_grant(&caller, id, now)? {
-                None => return Err(unknown(id)),
-                Some(None) => writeln!(
-                    output,
-                    "{id} is revoked{ended}; every server refuses it from the next request on"
-                )?,
-                Some(Some(when)) => {
-                    writeln!(output, "{id} was revoked before, on {}", minute(when))?
-                }
-            }
-            Ok(())
+            let revoke = |home: &Home| revoke(matches, owner::of_home(home, matches, environment)?);
+            let revoked = home(matches, environment)?.with_reserve(revoke)?;
+            Ok(writeln!(output, "{revoked}")?)
         }
         _ => Ok(()),
+    }
+}
+
+/// What is said where there is no grant, and what makes one.
+const NO_GRANT: &str = "There is no grant yet, so no client sees records. `stile grant create` makes \
+    one (`stile grant create --help` has examples), and so does your page.";
+
+fn home(matches: &ArgMatches, environment: Environment<'_>) -> Result<Home, Failure> {
+    Ok(Home::open(&settings(matches, environment)?.config)?)
+}
+
+/// Revokes a grant, and returns what that ended, as a sentence.
+fn revoke(matches: &ArgMatches, owner: Owner) -> Result<String, Failure> {
+    let Owner { services, caller, now } = owner;
+    let typed = text(matches, "id").unwrap_or_default();
+    let all = services.grants(&caller)?;
+    let id = &full_id(typed, all.iter().map(|grant| grant.id.as_str()))?;
+    let found = all.iter().find(|grant| grant.id == *id);
+    let ended = found.and_then(|record| record.grant.as_ref()).map(ended).unwrap_or_default();
+    match services.revoke_grant(&caller, id, now)? {
+        None => Err(unknown(id)),
+        Some(None) => {
+            Ok(format!("{id} is revoked{ended}; every server refuses it from the next request on"))
+        }
+        Some(Some(when)) => Ok(format!("{id} was revoked before, on {}", minute(when))),
     }
 }
 
@@ -139,6 +155,7 @@ fn with_options(
     now: Instant,
 ) -> Result<GrantDocument, Failure> {
     if let Some(client_id) = text(matches, "client").map(str::to_owned) {
+        flags::access::check_client_name(&client_id, NOT_MADE)?;
         if document.client.as_ref().is_some_and(|named| named.client_id != client_id) {
             return refuse("the file names another client than --client");
         }

@@ -55,7 +55,12 @@ pub(super) fn run(
             let passkeys = tokens.passkeys()?;
             let text = match matches.get_flag("json") {
                 true => passkey_json(&passkeys),
-                false => passkey_table(&passkeys, colours),
+                false => terminal::list(
+                    passkey_table(&passkeys, colours),
+                    passkeys.is_empty(),
+                    "There is no passkey yet. You register one on your page, under Signing in; \
+                     `stile page` opens it.",
+                )?,
             };
             output.write_all(text.as_bytes())?;
         }
@@ -79,7 +84,11 @@ pub(super) fn run(
             let sessions = tokens.sessions(unix_seconds(wall_clock()))?;
             let text = match matches.get_flag("json") {
                 true => session_json(&sessions),
-                false => session_table(&sessions, colours),
+                false => terminal::list(
+                    session_table(&sessions, colours),
+                    sessions.is_empty(),
+                    "No browser is signed in. `stile page` prints a link that signs one in.",
+                )?,
             };
             output.write_all(text.as_bytes())?;
         }

@@ -55,7 +55,10 @@ pub(super) fn run(invocation: Invocation<'_>) -> Result<(), Failure> {
                 "ID", "NAME", "ISSUER", "MADE (UTC)", "LAST USE (UTC)", "RECORDS", "FILES", "BYTES",
             ];
             let rows = people.iter().map(Listed::row);
-            Ok(output.write_all(table(colours, headings, rows).as_bytes())?)
+            let none = "There is nobody yet. `stile person add NAME` makes a person, and so does the \
+                        first sign-in of one.";
+            let table = table(colours, headings, rows);
+            Ok(output.write_all(terminal::list(table, people.is_empty(), none)?.as_bytes())?)
         }
         "add" => operator.add(text(matches, "name").unwrap_or_default(), output),
         "show" => Ok(terminal::write_json(output, &operator.show()?)?),

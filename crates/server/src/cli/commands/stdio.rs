@@ -78,6 +78,7 @@ fn client_name(text: &str, environment: Environment<'_>) -> Result<String, Failu
             text.escape_debug()
         )));
     }
+    access::check_client_name(text, "nothing was served")?;
     match ClientName::clean(text) {
         Some(name) if name.as_str() == text => Ok(text.to_owned()),
         _ => Err(Failure::Usage(format!(

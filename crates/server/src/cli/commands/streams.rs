@@ -10,6 +10,10 @@ use crate::cli::invocation::Invocation;
 use crate::cli::terminal;
 use crate::cli::terminal::table::{cell, table};
 
+/// What is said where there are no records, and what stores some.
+pub(super) const NO_RECORDS: &str =
+    "There are no records yet. `stile import FILE --connection NAME` stores those of an export.";
+
 pub(super) fn run(
     Invocation { matches, environment, output, colours }: Invocation<'_>,
 ) -> Result<(), Failure> {
@@ -30,7 +34,8 @@ pub(super) fn run(
             cell(stream.declaration.consent_time_field()),
         ]
     });
-    output.write_all(table(colours, headings, rows).as_bytes())?;
+    let table = table(colours, headings, rows);
+    output.write_all(terminal::list(table, streams.is_empty(), NO_RECORDS)?.as_bytes())?;
     Ok(())
 }
 

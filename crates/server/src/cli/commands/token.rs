@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
+use stile_domain::client_name::in_one_alphabet;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_domain::shortened_id::full as full_id;
@@ -31,47 +32,12 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("list", matches)) => {
-            let home = home(matches, environment)?;
-            let (store, subject) = (home.tokens()?, home.subject()?);
-            let now = unix_seconds(wall_clock());
-            let is_json = matches.get_flag("json");
-            let (mut tokens, has_more) = match is_json || matches.get_flag("all") {
-                true => (store.list()?, false),
-                false => live_and_last_ended(&store, subject.as_deref(), now)?,
-            };
-            let known = Known { spaces: store.spaces()?, given_up: store.given_up_spaces()? };
-            tokens.retain(|token| subject.as_ref().is_none_or(|named| *named == token.subject));
-            let text = match is_json {
-                true => json_list(&tokens, &known, now),
-                false => table(&tokens, &known, now, colours),
-            };
-            output.write_all(text.as_bytes())?;
-            if has_more {
-                writeln!(output, "More tokens ended before these. Add --all for every one.")?;
-            }
+            let list = |home: &Home| list(matches, home, colours);
+            output.write_all(home(matches, environment)?.with_reserve(list)?.as_bytes())?;
         }
         Some(("revoke", matches)) => {
-            let jti = matches.get_one::<String>("jti").map(String::as_str).unwrap_or_default();
-            let now = unix_seconds(wall_clock());
-            let home = home(matches, environment)?;
-            let tokens = home.tokens()?;
-            let all = tokens.list_beginning(jti)?;
-            let jti = &full_id(jti, all.iter().map(|token| token.jti.as_str()))?;
-            let found = all.iter().find(|token| token.jti == *jti);
-            let ended = match found {
-                Some(token) => ended(token, &tokens.spaces()?),
-                None => String::new(),
-            };
-            drop(tokens);
-            match home.revoke(jti, now)? {
-                Revocation::Now => writeln!(
-                    output,
-                    "{jti} is revoked{ended}; every server refuses it from the next request on"
-                )?,
-                Revocation::Before(when) => {
-                    writeln!(output, "{jti} was revoked before, on {}", minute(when))?
-                }
-            }
+            let revoke = |home: &Home| revoke(matches, home);
+            writeln!(output, "{}", home(matches, environment)?.with_reserve(revoke)?)?;
         }
         _ => {
             let home = home(matches, environment)?.about(flags::text(matches, "user"));
@@ -87,6 +53,49 @@ pub(super) fn run(
     }
     Ok(())
 }
+
+fn list(matches: &ArgMatches, home: &Home, colours: Colours) -> Result<String, Failure> {
+    let (store, subject) = (home.tokens()?, home.subject()?);
+    let now = unix_seconds(wall_clock());
+    let is_json = matches.get_flag("json");
+    let (mut tokens, has_more) = match is_json || matches.get_flag("all") {
+        true => (store.list()?, false),
+        false => live_and_last_ended(&store, subject.as_deref(), now)?,
+    };
+    let known = Known { spaces: store.spaces()?, given_up: store.given_up_spaces()? };
+    tokens.retain(|token| subject.as_ref().is_none_or(|named| *named == token.subject));
+    if is_json {
+        return Ok(json_list(&tokens, &known, now));
+    }
+    let listed = terminal::list(table(&tokens, &known, now, colours), tokens.is_empty(), NO_TOKEN)?;
+    let more =
+        if has_more { "More tokens ended before these. Add --all for every one.\n" } else { "" };
+    Ok(listed + more)
+}
+
+/// Revokes a token, and returns what that ended, as a sentence.
+fn revoke(matches: &ArgMatches, home: &Home) -> Result<String, Failure> {
+    let jti = matches.get_one::<String>("jti").map(String::as_str).unwrap_or_default();
+    let now = unix_seconds(wall_clock());
+    let tokens = home.tokens()?;
+    let all = tokens.list_beginning(jti)?;
+    let jti = &full_id(jti, all.iter().map(|token| token.jti.as_str()))?;
+    let found = all.iter().find(|token| token.jti == *jti);
+    let ended = match found {
+        Some(token) => ended(token, &tokens.spaces()?),
+        None => String::new(),
+    };
+    Ok(match tokens.revoke(jti, now)? {
+        Revocation::Now => {
+            format!("{jti} is revoked{ended}; every server refuses it from the next request on")
+        }
+        Revocation::Before(when) => format!("{jti} was revoked before, on {}", minute(when)),
+    })
+}
+
+/// What is said where there is no token, and what makes one.
+const NO_TOKEN: &str = "There is no token yet. `stile token --scope read:/` makes one, and `stile \
+    connect CLIENT --write` makes one for a client.";
 
 /// How many tokens that ended a table shows.
 const ENDED_SHOWN: usize = 100;
@@ -273,9 +282,9 @@ fn table(tokens: &[TokenRecord], known: &Known, now: i64, colours: Colours) -> S
         [
             token.jti.clone(),
             token.subject.clone(),
-            token.client.clone().unwrap_or_else(|| {
-                if token.kind == TokenKind::Shown { "(terminal)" } else { "-" }.to_owned()
-            }),
+            token.client.as_deref().map(|name| in_one_alphabet(name).into_owned()).unwrap_or_else(
+                || if token.kind == TokenKind::Shown { "(terminal)" } else { "-" }.to_owned(),
+            ),
             match why_ended(token, &known.given_up) {
                 Some(why) => format!("{} ({why})", state_name(token, now)),
                 None => state_name(token, now).to_owned(),

@@ -5,6 +5,7 @@ use stile_domain::records::instant::Instant;
 use stile_store::journal::{JournalPlace, SharedJournal};
 use stile_store::postgresql::{Database, KnownPerson, PersonName, Tenant};
 use stile_store::records::Records;
+use stile_store::state::reserve;
 use stile_store::state::{Revocation, StateDir, StateError, TokenKey, TokenStore};
 
 use crate::cli::failure::Failure;
@@ -12,6 +13,11 @@ use crate::config::Config;
 
 /// The issuer of subjects whose tokens `stile token` makes.
 pub(crate) const LOCAL_ISSUER: &str = "stile";
+
+/// What an owner does about a disk that is so full that nothing on it can be ended.
+const DISK_IS_FULL: &str = "the disk of the state folder is full, and the room that Stile keeps there \
+    was not enough. What you wanted to end may still count: make room on that disk, then run the \
+    command again. A server that is stopped lets nobody in meanwhile";
 
 /// The state of this server, or of all servers that share a database.
 #[derive(Clone)]
@@ -21,6 +27,8 @@ pub(crate) struct Home {
     person: Option<ChosenPerson>,
     /// The issuer of the subjects of people.
     issuer: String,
+    /// Whether the command uses the room that the state keeps for ending an access.
+    spends_reserve: bool,
 }
 
 /// The person whom `--person` names.
@@ -47,7 +55,25 @@ impl Home {
         let database = address.map(|address| Database::open(address.reveal())).transpose();
         let person = config.person.clone().map(|name| ChosenPerson { name });
         let issuer = config.issuer.clone().unwrap_or_else(|| LOCAL_ISSUER.to_owned());
-        Ok(Self { state, database: database?, person, issuer })
+        Ok(Self { state, database: database?, person, issuer, spends_reserve: false })
+    }
+
+    /// Runs what ends an access, or lists what can be ended. On a full disk, runs it once more with
+    /// the room that the state folder keeps for this.
+    pub(crate) fn with_reserve<T>(
+        &self,
+        mut work: impl FnMut(&Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        if self.database.is_some() {
+            return work(self);
+        }
+        let home = Self { spends_reserve: true, ..self.clone() };
+        reserve::with_reserve(&self.state, || work(&home)).map_err(|failure| match failure {
+            Failure::Failed(why) if reserve::is_disk_full(&self.state) => {
+                Failure::Failed(format!("{why}; {DISK_IS_FULL}"))
+            }
+            failure => failure,
+        })
     }
 
     /// Returns the same for a command about this person, unless `--person` names one.
@@ -217,6 +243,7 @@ impl Home {
     pub(crate) fn tokens(&self) -> Result<TokenStore, StateError> {
         match &self.database {
             Some(database) => Ok(TokenStore::on(database)),
+            None if self.spends_reserve => TokenStore::open_on_any_disk(&self.state),
             None => TokenStore::open(&self.state),
         }
     }

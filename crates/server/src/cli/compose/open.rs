@@ -72,6 +72,12 @@ pub(crate) fn open_space_of_owner(
     let home = Home::open(config)?;
     let journal = open_journal(&home, config)?;
     if !config.root.is_dir() {
+        let is_default = *resolved.source(&ROOT) == Source::Default;
+        if is_default && home.tokens()?.spaces()?.is_empty() {
+            let why = "no folder was served with this state yet, so there is no history. `stile \
+                       serve FOLDER` serves one, and --state names another state";
+            return Err(Failure::Usage(why.to_owned()));
+        }
         let root = config.root.display();
         return Err(Failure::Usage(format!(
             "{root} is not a folder; name the one that was served"

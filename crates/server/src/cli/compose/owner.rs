@@ -26,8 +26,18 @@ pub(crate) struct Owner {
 
 /// Opens the records of the state folder.
 pub(crate) fn open(matches: &ArgMatches, environment: Environment<'_>) -> Result<Owner, Failure> {
+    let home = Home::open(&settings(matches, environment)?.config)?;
+    of_home(&home, matches, environment)
+}
+
+/// Opens the records of a state folder that is open.
+pub(crate) fn of_home(
+    home: &Home,
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+) -> Result<Owner, Failure> {
     let resolved = settings(matches, environment)?;
-    let records = Home::open(&resolved.config)?.records(clock::now())?;
+    let records = home.records(clock::now())?;
     Ok(of_user(records, &user(&resolved, environment)?))
 }
 

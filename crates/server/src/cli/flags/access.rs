@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::ArgMatches;
+use stile_domain::client_name::is_like_a_flag;
 use stile_domain::path::SpacePath;
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::scope::{Scope, Scopes};
@@ -63,6 +64,19 @@ fn grant(matches: &ArgMatches) -> Result<Option<RecordsClaim>, Failure> {
         return Err(Failure::Usage(message));
     }
     Ok(Some(RecordsClaim::Grant(id.as_str().into())))
+}
+
+/// Refuses a name of a client that a command would take for a flag. `outcome` says what was not
+/// done.
+pub(crate) fn check_client_name(name: &str, outcome: &str) -> Result<(), Failure> {
+    if !is_like_a_flag(name) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "`{}` begins with a dash, so commands would take the name of the client for a flag; \
+         {outcome}: give another name, such as cursor",
+        name.escape_debug()
+    )))
 }
 
 /// Parses `--grant` and `--owner`. Without either the client sees no records.

@@ -172,7 +172,9 @@ fn list(
         ]
     });
     let headings = ["ID", "CONNECTION", "STREAM", "RECORDS", "KEPT UNTIL (UTC)"];
-    Ok(output.write_all(table(colours, headings, rows).as_bytes())?)
+    let none = "There are no removed records that could be brought back.";
+    let table = table(colours, headings, rows);
+    Ok(output.write_all(terminal::list(table, kept.is_empty(), none)?.as_bytes())?)
 }
 
 fn to_json(kept: &KeptRemoval) -> Value {
