@@ -50,6 +50,8 @@ pub enum PresetField {
     Object,
     /// A JSON array, for example of attachments.
     List,
+    /// A JSON array of lists of numbers.
+    Points,
     /// A JSON array of texts, whose members can be searched, compared and counted.
     Names,
 }
@@ -122,6 +124,9 @@ fn schema(field: PresetField) -> Json {
         PresetField::Flag => json!({ "type": "boolean" }),
         PresetField::Object => json!({ "type": "object" }),
         PresetField::List => json!({ "type": "array" }),
+        PresetField::Points => {
+            json!({ "type": "array", "items": { "type": "array", "items": { "type": "number" } } })
+        }
         PresetField::Names => json!({ "type": "array", "items": { "type": "string" } }),
     }
 }

@@ -97,8 +97,8 @@ impl Oracle<'_> {
         let is_hit =
             |seen: &Seen<'_>, key: &str, record: &Rec| hit(seen, key, record, &query).is_some();
         add_warnings(&mut meta, self.passed_over(&sources, params, &is_hit));
-        if hits.is_empty() && !query.terms.is_empty() {
-            add_warnings(&mut meta, unsearched_lists(&sources).into_iter().collect());
+        if params.text("cursor").is_none() {
+            add_warnings(&mut meta, unsearched_lists(&sources, &query).into_iter().collect());
         }
         let limit = params.number("limit").unwrap_or(25) as usize;
         Ok(List {
@@ -307,13 +307,21 @@ fn width(json: &J) -> usize {
     }
 }
 
-/// What is said of lists of texts that no search looks into.
-fn unsearched_lists(sources: &[Seen<'_>]) -> Option<J> {
+/// What is said of lists and objects that a search does not look into.
+pub(crate) fn unsearched_lists(sources: &[Seen<'_>], query: &ParsedQuery) -> Option<J> {
+    let mut terms = query.terms.iter().chain(&query.excluded);
+    if query.terms.is_empty() || terms.all(|term| term.field.is_some()) {
+        return None;
+    }
     let of = |seen: &Seen<'_>| -> Vec<String> {
-        let lists = seen.source.decl.fields.iter().filter(|field| {
-            field.is_list() && field.member_types().contains(&"string") && seen.field(&field.name)
+        let left_out = seen.source.decl.fields.iter().filter(|field| {
+            let holds = |kind| field.types().contains(&kind);
+            let items = &field.schema["items"]["type"];
+            let is_words = *items == json!(null) || items.to_string().contains("\"string\"");
+            let has_words = holds("object") || holds("array") && is_words;
+            has_words && seen.field(&field.name) && !(field.is_list() && field.lexical)
         });
-        lists.filter(|field| !field.lexical).map(|field| field.name.to_string()).collect()
+        left_out.map(|field| field.name.to_string()).collect()
     };
     let fields: BTreeSet<String> = sources.iter().flat_map(of).collect();
     let named: Vec<String> = fields.iter().take(5).map(|name| format!("`{name}`")).collect();
@@ -322,8 +330,8 @@ fn unsearched_lists(sources: &[Seen<'_>]) -> Option<J> {
         all => format!(" and {} more", all - 5),
     };
     let message = format!(
-        "no search looks into the lists of {}{more}: the declaration does not name them as \
-         `lexical_fields`; a filter finds a whole member",
+        "no search looks into the lists or objects of {}{more}, so more records may have these \
+         words; a filter finds a whole member of a list",
         named.join(", ")
     );
     (!fields.is_empty()).then(|| {
