@@ -50,8 +50,6 @@ pub enum PresetField {
     Object,
     /// A JSON array, for example of attachments.
     List,
-    /// A JSON array of lists of numbers.
-    Points,
     /// A JSON array of texts, whose members can be searched, compared and counted.
     Names,
 }
@@ -124,9 +122,6 @@ fn schema(field: PresetField) -> Json {
         PresetField::Flag => json!({ "type": "boolean" }),
         PresetField::Object => json!({ "type": "object" }),
         PresetField::List => json!({ "type": "array" }),
-        PresetField::Points => {
-            json!({ "type": "array", "items": { "type": "array", "items": { "type": "number" } } })
-        }
         PresetField::Names => json!({ "type": "array", "items": { "type": "string" } }),
     }
 }

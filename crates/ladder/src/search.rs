@@ -58,7 +58,7 @@ pub struct Search {
     streams: Option<Vec<String>>,
     /// `newest` by the records' own time, or `relevance`.
     order: Option<OneOf<SearchOrderNames>>,
-    /// 25; more is a `list`.
+    /// 25; 100 for `list`.
     limit: Option<WholeNumber<1, 100>>,
     /// `list`: a line each.
     detail: Option<OneOf<ListDetailNames>>,
@@ -151,10 +151,9 @@ struct WireMatch {
 }
 
 impl Search {
-    /// Whether each hit is shown in a line. Nobody can show more hits than usual in another way:
-    /// they would take a call for every few of them.
+    /// Whether each hit is shown in a line.
     fn is_list(&self) -> bool {
-        self.detail.is_some() || self.limit.is_some_and(|limit| limit.0 > USUAL_LIMIT)
+        self.detail.is_some()
     }
 
     /// Reads a hit from a response.

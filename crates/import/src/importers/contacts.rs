@@ -39,7 +39,7 @@ pub static IMPORTER: Importer = Importer {
         ..Recognition::NEVER
     },
     byte_count: file_bytes,
-    open: |path, _| whole_file::open(path, |bytes| Ok(read(bytes, &StoredCards::default()))),
+    open: |path, _| whole_file::open(path, |bytes| Ok(read(bytes))),
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };
 
@@ -136,11 +136,16 @@ pub(crate) fn open_among(
     path: &InputPath,
     stored: &StoredCards,
 ) -> io::Result<Box<dyn ImportRows>> {
-    whole_file::open(path, |bytes| Ok(read(bytes, stored)))
+    whole_file::open(path, |bytes| Ok(read_among(bytes, stored)))
+}
+
+/// Reads all cards of a file as if none were stored.
+pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
+    read_among(bytes, &StoredCards::default())
 }
 
 /// Reads all cards of a file, and skips each line that has no name and value.
-fn read(bytes: &[u8], stored: &StoredCards) -> Vec<ReadRow> {
+fn read_among(bytes: &[u8], stored: &StoredCards) -> Vec<ReadRow> {
     let (cards, _) = components(bytes, &[("VCARD", "card")]);
     let mut of_name: HashMap<String, Vec<&Component>> = HashMap::new();
     for found in &cards {
@@ -376,7 +381,7 @@ mod tests {
             REV:20260105T101112Z\r\nNOTE:likes\\, tea\r\nEND:VCARD\r\n\
             BEGIN:VCARD\r\nVERSION:2.1\r\nN:Roe;Bo\r\nEND:VCARD\r\n\
             BEGIN:VCARD\r\nVERSION:2.1\r\nN:Roe;Bo\r\nEND:VCARD\r\nBEGIN:VCARD\r\n";
-        let mut rows = read(text.as_bytes(), &StoredCards::default());
+        let mut rows = read(text.as_bytes());
         assert_eq!(rows.pop().unwrap().1.unwrap_err().code, "cut_off");
         let rows: Vec<Value> = rows
             .into_iter()
@@ -404,7 +409,7 @@ mod tests {
         let called = [card("TEL:1\r\nTEL:3\r\n"), card("TEL:1\r\n"), card("EMAIL:b@x.example\r\n")];
         let noted = [card("TITLE:Cook\r\nREV:20260105T101112Z\r\n"), card("TITLE:Diver\r\n")];
         let keys = |cards: &[String]| -> Vec<Value> {
-            read(cards.concat().as_bytes(), &StoredCards::default())
+            read(cards.concat().as_bytes())
                 .into_iter()
                 .map(|(_, row)| {
                     let json = row::to_json(&row.unwrap().fields);

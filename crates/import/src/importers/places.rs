@@ -55,7 +55,7 @@ pub(super) static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("distance_m", PresetField::Amount),
         ("lowest_m", PresetField::Amount),
         ("highest_m", PresetField::Amount),
-        ("path", PresetField::Points),
+        ("path", PresetField::List),
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
