@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
-use stile_domain::records::declaration::DeclaredField;
+use stile_domain::records::declaration::{Declaration, DeclaredField};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::tokenizer::ParsedQuery;
 use stile_store::records::RecordSource;
@@ -26,6 +26,8 @@ const MOST_SOURCES: usize = 200;
 const DATES: [&str; 2] = ["not_on", "also_on"];
 /// The field with the attachments of a record, and the one with their names and texts.
 const ATTACHMENTS: [&str; 2] = ["attachments", "attachment_text"];
+/// The field by which a chat of WhatsApp is known, whose texts have the names of attachments.
+const OF_WHATSAPP: &str = "media_omitted";
 
 /// Returns a warning that names the visible fields with lists or objects that a search for these
 /// words does not look into; `None` if there is none.
@@ -42,11 +44,15 @@ pub(crate) fn warning(
     if query.terms.is_empty() || terms.clone().all(|term| term.field.is_some()) {
         return Ok(None);
     }
-    let mut fields = BTreeSet::new();
+    let (mut fields, mut has_filtered) = (BTreeSet::new(), false);
     for source in sources.iter().take(MOST_SOURCES) {
         let declaration = context.declarations.get(source)?;
-        let unsearched = declaration.fields().iter().filter(|field| is_unsearched(source, field));
-        fields.extend(unsearched.map(|field| field.name.clone()));
+        for field in
+            declaration.fields().iter().filter(|field| is_unsearched(source, &declaration, field))
+        {
+            fields.insert(field.name.clone());
+            has_filtered |= field.is_list() && field.filterable;
+        }
     }
     if fields.is_empty() {
         return Ok(None);
@@ -61,8 +67,9 @@ pub(crate) fn warning(
         "code": CODE, "param": "q",
         "message": format!(
             "no search looks into the lists or objects of {}{more}, so more records may have these \
-             words; a filter finds a whole member of a list",
-            named.join(", ")
+             words{}",
+            named.join(", "),
+            if has_filtered { "; a filter finds a whole member of a list" } else { "" }
         ),
         "detail": { "fields": fields },
     })))
@@ -71,7 +78,7 @@ pub(crate) fn warning(
 /// Whether the caller may see a field that may have words in lists or objects, and a search looks
 /// into none of them. References to records have no words, and the names and texts of attachments
 /// are in a field of their own.
-fn is_unsearched(source: &RecordSource, field: &DeclaredField) -> bool {
+fn is_unsearched(source: &RecordSource, declaration: &Declaration, field: &DeclaredField) -> bool {
     let name = field.name.as_str();
     let [attachments, texts] = ATTACHMENTS;
     let is_granted = source.fields().is_none_or(|granted| granted.contains(name));

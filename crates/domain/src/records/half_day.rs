@@ -80,9 +80,9 @@ impl HalfDay {
         named.map(|(_, half)| *half)
     }
 
-    /// Returns the hour of 24 for an hour as the clock shows it. Some clocks show 0 for 12, and some
-    /// programs write the word beside an hour of 24. `None` if the hour is not in this part of the
-    /// day.
+    /// Returns the hour of 24 for an hour as the clock shows it. Some clocks show 0 for 12, and
+    /// some programs write the word beside an hour of 24. `None` if the hour is not in this part of
+    /// the day.
     pub fn hour(self, shown: u32) -> Option<u32> {
         match (self, shown) {
             (Morning, 12) => Some(0),

@@ -267,7 +267,8 @@ fn members_of(types: TypeSet, property: Option<&Json>) -> TypeSet {
     members.map(|(members, _)| members).filter(|members| members.is_scalar()).unwrap_or_default()
 }
 
-/// Whether a value of a property may be an object, or a list with a text, a list or an object in it.
+/// Whether a value of a property may be an object, or a list with a text, a list or an object in
+/// it.
 fn has_nested_texts(types: TypeSet, property: Option<&Json>) -> bool {
     let has_texts = |items: &Json| match type_set::parse_property(items) {
         Ok((members, format)) => {

@@ -1,11 +1,11 @@
 //! Reads a date, or a date and time, as people and banks write it.
 //!
 //! *Shape*: `05.01.2026`, `1/26/2026`, `5 Jan 2026`, `Jan 5, 2026`, `5 de enero de 2026`,
-//! `2026年1月5日`, `2026/01/05`, with the name of
-//! the weekday before it or not, and behind it a time of day such as `9:05`, `21:05:30.5`, `9:05
-//! PM`, `下午 9:05` or `오후 9:05` and a zone such as `+0000`, `-05:00`, `UTC`, `CET` or `Europe/Zurich`. An abbreviation that
-//! several zones have, such as `CST`, is left out, so the time stays that of the place. With points
-//! the day is first. A year of two digits lies between 1970 and 2069.
+//! `2026年1月5日`, `2026. 1. 5.`, `2026/01/05`, with the name of the weekday before it or not, and
+//! behind it a time of day such as `9:05`, `21:05:30.5`, `9:05 PM`, `下午 9:05` or `오후 9:05`, and a
+//! zone such as `+0000`, `-05:00`, `UTC`, `CET` or `Europe/Zurich`. An abbreviation that several
+//! zones have, such as `CST`, is left out, so the time stays that of the place. With points the day
+//! is first. A year of two digits lies between 1970 and 2069.
 
 use std::borrow::Cow;
 

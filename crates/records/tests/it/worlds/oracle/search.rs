@@ -11,6 +11,7 @@ use stile_domain::records::tokenizer::{
 };
 use stile_domain::records::value::FieldValue;
 
+use super::super::model::FieldDecl;
 use super::{
     EMITTED, INVALID, J, List, NOT_FOUND, Oracle, Params, Rec, Refusal, Seen, Source, add_warnings,
     compare, is_binary, place, put, time_of_text,
@@ -313,7 +314,7 @@ pub(crate) fn unsearched_lists(sources: &[Seen<'_>], query: &ParsedQuery) -> Opt
     if query.terms.is_empty() || terms.all(|term| term.field.is_some()) {
         return None;
     }
-    let of = |seen: &Seen<'_>| -> Vec<String> {
+    let left_out = |seen: &Seen<'_>| -> Vec<(String, bool)> {
         let left_out = seen.source.decl.fields.iter().filter(|field| {
             let holds = |kind| field.types().contains(&kind);
             let items = &field.schema["items"]["type"];
@@ -321,9 +322,13 @@ pub(crate) fn unsearched_lists(sources: &[Seen<'_>], query: &ParsedQuery) -> Opt
             let has_words = holds("object") || holds("array") && is_words;
             has_words && seen.field(&field.name) && !(field.is_list() && field.lexical)
         });
-        left_out.map(|field| field.name.to_string()).collect()
+        let decl = &seen.source.decl;
+        let is_filtered = |field: &FieldDecl| field.is_list() && decl.exact(field);
+        left_out.map(|field| (field.name.clone(), is_filtered(field))).collect()
     };
-    let fields: BTreeSet<String> = sources.iter().flat_map(of).collect();
+    let left_out: Vec<(String, bool)> = sources.iter().flat_map(left_out).collect();
+    let has_filtered = left_out.iter().any(|(_, is_filtered)| *is_filtered);
+    let fields: BTreeSet<String> = left_out.into_iter().map(|(name, _)| name).collect();
     let named: Vec<String> = fields.iter().take(5).map(|name| format!("`{name}`")).collect();
     let more = match fields.len() {
         0..=5 => String::new(),
@@ -331,8 +336,9 @@ pub(crate) fn unsearched_lists(sources: &[Seen<'_>], query: &ParsedQuery) -> Opt
     };
     let message = format!(
         "no search looks into the lists or objects of {}{more}, so more records may have these \
-         words; a filter finds a whole member of a list",
-        named.join(", ")
+         words{}",
+        named.join(", "),
+        if has_filtered { "; a filter finds a whole member of a list" } else { "" }
     );
     (!fields.is_empty()).then(|| {
         J::of(&json!({
