@@ -162,14 +162,8 @@ impl Import<'_> {
             self.plan(&owner, inputs, &mut report, on_progress).map_err(stop)?;
         let declaration = stream.as_ref().map(|stream| &stream.declaration);
         let newest = declaration.and_then(export_age::newest);
-        let has_cards = |input: &ImportInput| input.importer.name == contacts::IMPORTER.name;
-        let cards = inputs
-            .iter()
-            .any(has_cards)
-            .then(|| StoredCards::of(self.services, self.caller, self.target).map(Arc::new));
-        let cards = cards.transpose().map_err(stop)?;
+        self.show_stored_cards(&mut inputs).map_err(stop)?;
         for input in &mut inputs {
-            input.cards = cards.clone().filter(|_| has_cards(input));
             input.age = input.exported.map(|time| ExportAge::of(time, newest));
         }
         let inputs = inputs.as_slice();
@@ -233,7 +227,8 @@ impl Import<'_> {
         let owner = self.caller.gate().owner()?;
         let stored = self.stored_stream(&owner)?;
         let declaration = stored.as_ref().map(|stream| &stream.declaration);
-        let read = ReadInputs::find(inputs, self.reading, declaration)?;
+        let mut read = ReadInputs::find(inputs, self.reading, declaration)?;
+        self.show_stored_cards(&mut read.inputs)?;
         let mut report = ImportReport { read_as: read.reasons, ..ImportReport::default() };
         if stored.is_none() && read.inputs.iter().any(|input| input.pages.is_some()) {
             report.read_as.extend(self.renamed_database()?);
@@ -262,6 +257,17 @@ impl Import<'_> {
             }
         }
         Ok(ImportPreview { report, rows: shown })
+    }
+
+    /// Lets files of contacts be compared with the cards that the stream has.
+    fn show_stored_cards(&self, inputs: &mut [ImportInput]) -> Result<(), ImportError> {
+        let has_cards = |input: &ImportInput| input.importer.name == contacts::IMPORTER.name;
+        if inputs.iter().any(has_cards) {
+            let cards = Arc::new(StoredCards::of(self.services, self.caller, self.target)?);
+            let own = inputs.iter_mut().filter(|input| has_cards(input));
+            own.for_each(|input| input.cards = Some(Arc::clone(&cards)));
+        }
+        Ok(())
     }
 
     /// Settles how the files are read and how the stream is declared. Reports both. Stores nothing
