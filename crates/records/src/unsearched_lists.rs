@@ -77,13 +77,15 @@ pub(crate) fn warning(
 
 /// Whether the caller may see a field that may have words in lists or objects, and a search looks
 /// into none of them. References to records have no words, and the names and texts of attachments
-/// are in a field of their own.
+/// are in a field of their own, or in the text of the message.
 fn is_unsearched(source: &RecordSource, declaration: &Declaration, field: &DeclaredField) -> bool {
     let name = field.name.as_str();
     let [attachments, texts] = ATTACHMENTS;
-    let is_granted = source.fields().is_none_or(|granted| granted.contains(name));
+    let is_granted = |name: &str| source.fields().is_none_or(|granted| granted.contains(name));
+    let is_of_whatsapp = || is_granted(OF_WHATSAPP) && declaration.field(OF_WHATSAPP).is_some();
+    let has_texts = || source.searches(texts) || is_of_whatsapp();
     let is_searched =
-        field.is_list() && source.searches(name) || name == attachments && source.searches(texts);
+        field.is_list() && source.searches(name) || name == attachments && has_texts();
     let is_wordless = name.ends_with("_ref") || DATES.contains(&name);
-    is_granted && field.has_nested_texts && !is_searched && !is_wordless
+    is_granted(name) && field.has_nested_texts && !is_searched && !is_wordless
 }
