@@ -70,7 +70,6 @@ impl Rig {
     }
 
     /// Writes a file that was changed at a time, in seconds and milliseconds since 1970.
-    #[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
     #[expect(clippy::disallowed_types, reason = "a test sets the times of its files")]
     pub(crate) fn write_dated(&self, name: &str, content: &str, (seconds, millis): (u64, u32)) {
         let path = self.write(name, content);
