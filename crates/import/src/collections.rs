@@ -34,6 +34,9 @@ pub struct Collection {
     pub divide: fn(&[ArchivedFiles], &mut Division),
     /// What to do about the files that are left out, for the person who imports.
     pub advice: &'static str,
+    /// Whether what is in one part of an export depends on another part, so that all are imported
+    /// together.
+    pub parts_belong_together: bool,
 }
 
 /// Every collection, in the order of the help.
@@ -180,7 +183,8 @@ pub fn divide(paths: &[PathBuf], format: Option<&str>) -> io::Result<Option<Divi
     }
     let unnamed = paths
         .iter()
-        .filter_map(|path| next_part(path))
+        .flat_map(|path| [other_part(path, 1), other_part(path, -1)])
+        .flatten()
         .filter(|next| !paths.contains(next) && next.try_exists().unwrap_or(false));
     let unnamed = unnamed.map(|next| next.file_name().unwrap_or_default().to_string_lossy().into());
     Ok(Some(DividedExport {
@@ -191,16 +195,16 @@ pub fn divide(paths: &[PathBuf], format: Option<&str>) -> io::Result<Option<Divi
     }))
 }
 
-/// Returns the path that the part of an export behind this one has: `takeout-1-002.zip` for
-/// `takeout-1-001.zip`. `None` for a file without such a number.
-fn next_part(path: &Path) -> Option<PathBuf> {
+/// Returns the path that the part of an export behind this one or before it has:
+/// `takeout-1-002.zip` for `takeout-1-001.zip`. `None` for a file without such a number.
+fn other_part(path: &Path, step: i32) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let (stem, extension) = name.rsplit_once('.')?;
     let digits = stem.len() - stem.trim_end_matches(|next: char| next.is_ascii_digit()).len();
     let (start, number) = stem.split_at(stem.len() - digits);
     let is_part = start.ends_with('-') && (1..=4).contains(&digits);
-    let next = number.parse::<u32>().ok()? + 1;
-    is_part.then(|| path.with_file_name(format!("{start}{next:0digits$}.{extension}")))
+    let other = number.parse::<i32>().ok()?.checked_add(step).filter(|number| *number > 0)?;
+    is_part.then(|| path.with_file_name(format!("{start}{other:0digits$}.{extension}")))
 }
 
 /// Returns all files of an archive.

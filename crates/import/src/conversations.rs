@@ -20,11 +20,12 @@ use stile_store::records::RecordsView;
 
 use crate::importer::ImportTarget;
 use crate::report::ImportError;
+use crate::stored_fields;
 use crate::transaction;
 
 /// The most messages of a stream that are joined. Each takes some 50 bytes of memory.
 const MOST_MESSAGES: usize = 2_000_000;
-/// How many records are read at once, and changed in one transaction.
+/// How many records are changed in one transaction.
 const AT_ONCE: usize = 256;
 /// The longest chain of messages that each name only the one before them.
 const MOST_STEPS: usize = 1000;
@@ -111,32 +112,17 @@ fn each_message(
     target: &ImportTarget,
     each: &mut dyn FnMut(StoredMessage<'_>) -> bool,
 ) -> Result<(), Problem> {
-    let mut sources = view.sources()?;
-    sources.retain(|own| *own.stream() == target.stream && *own.connection() == target.connection);
-    let mut last = None;
-    loop {
-        let rows = view.in_ingest_order(&sources, last.as_ref(), AT_ONCE)?;
-        view.read_ahead(rows.iter().map(|row| (sources.as_slice(), row)))?;
-        for row in &rows {
-            let loaded = view.load_fields(&sources, row)?;
-            let text = |name: &str| match loaded.body().field(name) {
-                Ok(Some(entry)) => match entry.value {
-                    StoredValue::Text(text) => Some(text),
-                    _ => None,
-                },
+    stored_fields::each_record(view, target, &mut |key, loaded| {
+        let text = |name: &str| match loaded.body().field(name) {
+            Ok(Some(entry)) => match entry.value {
+                StoredValue::Text(text) => Some(text),
                 _ => None,
-            };
-            let (Some(id), Some(thread)) = (text("message_id"), text("thread")) else { continue };
-            let found = StoredMessage { key: &row.key, id, thread, answered: text("in_reply_to") };
-            if !each(found) {
-                return Ok(());
-            }
-        }
-        match rows.into_iter().next_back() {
-            Some(row) => last = Some(row),
-            None => return Ok(()),
-        }
-    }
+            },
+            _ => None,
+        };
+        let (Some(id), Some(thread)) = (text("message_id"), text("thread")) else { return true };
+        each(StoredMessage { key, id, thread, answered: text("in_reply_to") })
+    })
 }
 
 /// Returns the conversations of those messages that have another one now.

@@ -23,8 +23,10 @@ pub struct ExportTime(pub Option<Instant>);
 pub(crate) enum ExportAge {
     /// No export is newer, so the row replaces a record.
     Newest,
-    /// The stream has a newer export, or it is not known which one is newer.
+    /// The stream has a newer export.
     Outdated,
+    /// It is not known which export is newer.
+    Undated,
 }
 
 impl ExportAge {
@@ -33,7 +35,7 @@ impl ExportAge {
         match (time, newest) {
             (Some(time), Some(newest)) if time < newest => Self::Outdated,
             (Some(_), _) => Self::Newest,
-            (None, _) => Self::Outdated,
+            (None, _) => Self::Undated,
         }
     }
 }

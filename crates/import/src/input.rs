@@ -19,11 +19,12 @@ use stile_store::space::note_folder::NoteFolder;
 use crate::attachment::Attachment;
 use crate::export_age::{ExportAge, ExportTime};
 use crate::importer::{ImportRows, ImportTarget, Importer, LeftOutRows, LocatedRow};
+use crate::importers::contacts::StoredCards;
 use crate::importers::csv::form::CsvForm;
 use crate::importers::json_text::RepairedRows;
 use crate::importers::notion_rows::DatabasePages;
 use crate::importers::wrapped_json::RowsPath;
-use crate::importers::{csv, markdown, whatsapp, wrapped_json};
+use crate::importers::{contacts, csv, markdown, whatsapp, wrapped_json};
 use crate::report::{ImportError, ImportProgress, ImportReport, OnProgress};
 use crate::source::InputPath;
 
@@ -60,6 +61,8 @@ pub struct ImportInput {
     pub dates: Option<DateOrder>,
     /// The pages that the rows of a database of Notion are; `None` for other files.
     pub pages: Option<Arc<DatabasePages>>,
+    /// The contacts that the stream has already; `None` for other formats.
+    pub(crate) cards: Option<Arc<StoredCards>>,
     /// When the export was made that the file is of; `None` for a format whose rows replace what is
     /// stored whenever they are imported.
     pub exported: Option<ExportTime>,
@@ -80,6 +83,7 @@ impl ImportInput {
             repairs_text: false,
             dates: None,
             pages: None,
+            cards: None,
             exported: None,
             age: None,
         }
@@ -96,6 +100,9 @@ impl ImportInput {
     fn open(&self, target: &ImportTarget) -> io::Result<Box<dyn ImportRows>> {
         if let (Some(pages), Some(form)) = (&self.pages, &self.csv_form) {
             return pages.rows(&|| csv::open(&self.path, form), form.first_column.as_deref());
+        }
+        if let Some(cards) = &self.cards {
+            return contacts::open_among(&self.path, cards);
         }
         let rows = self.open_as_written(target)?;
         Ok(if self.repairs_text { Box::new(RepairedRows(rows)) } else { rows })

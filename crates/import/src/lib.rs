@@ -28,6 +28,7 @@ pub mod reading;
 pub mod report;
 pub mod run;
 pub mod source;
+mod stored_fields;
 pub mod sync;
 mod transaction;
 mod versions;

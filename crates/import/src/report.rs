@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use stile_domain::records::declaration::{BadDeclaration, Declaration};
+use stile_domain::records::pieces::INLINE_BYTES;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::StoredValue;
 use stile_domain::records::table::column::OpenDates;
@@ -12,6 +13,7 @@ use stile_domain::unseen::shown_start;
 use stile_store::records::{UpsertOutcome, WriteRefusal};
 
 use crate::attachment_text::UnreadDocuments;
+use crate::export_age::ExportAge;
 use crate::importer::UnusableRow;
 
 /// How many bad rows a report describes. All are counted.
@@ -44,6 +46,8 @@ pub struct ImportReport {
     /// How many of the unchanged rows differ from the stored records, and are of an older export,
     /// or of one that does not say when it was made.
     pub outdated: u64,
+    /// How many of these are of an export that does not say when it was made.
+    pub undated: u64,
     /// What was left out of the files, as the end of a sentence, and how many there were.
     pub left_out: BTreeMap<&'static str, u64>,
     /// How many rows could not be stored.
@@ -66,6 +70,9 @@ pub struct ImportReport {
     /// The fields whose values are of another type than the stream declares, by name. At most
     /// [`FIELDS_LISTED`].
     pub misfits: BTreeMap<String, MisfitValues>,
+    /// The fields with lists into which neither a filter nor an aggregate looks, because they are
+    /// too long, with the number of their rows. At most [`FIELDS_LISTED`].
+    pub long_lists: BTreeMap<String, u64>,
     /// The fields that the stream does not declare, with the number of their rows. At most
     /// [`FIELDS_LISTED`].
     pub undeclared: BTreeMap<String, u64>,
@@ -123,9 +130,10 @@ impl ImportReport {
 
     /// Counts a row that differs from the stored record and is of an older export, or of one that
     /// does not say when it was made.
-    pub(crate) fn count_outdated(&mut self) {
+    pub(crate) fn count_outdated(&mut self, age: ExportAge) {
         self.unchanged += 1;
         self.outdated += 1;
+        self.undated += u64::from(age == ExportAge::Undated);
     }
 
     /// Adds the counts and bad rows of another import.
@@ -137,6 +145,7 @@ impl ImportReport {
             self.older.get_or_insert((field, 0)).1 += rows;
         }
         self.outdated += other.outdated;
+        self.undated += other.undated;
         for (what, count) in other.left_out {
             *self.left_out.entry(what).or_default() += count;
         }
@@ -156,7 +165,10 @@ impl ImportReport {
             self.add_misfits(name, found);
         }
         for (name, rows) in other.undeclared {
-            self.add_undeclared(&name, rows);
+            add_rows(&mut self.undeclared, &name, rows);
+        }
+        for (name, rows) in other.long_lists {
+            add_rows(&mut self.long_lists, &name, rows);
         }
     }
 
@@ -170,7 +182,7 @@ impl ImportReport {
     ) {
         for (name, value) in fields {
             let Some(declared) = declaration.field(name) else {
-                self.add_undeclared(name, 1);
+                add_rows(&mut self.undeclared, name, 1);
                 continue;
             };
             let value = StoredValue::from(value);
@@ -182,6 +194,10 @@ impl ImportReport {
                 let (declared, file) = (declared.described_type(), file.to_owned());
                 let found = MisfitValues { declared, rows: 1, example, are_members, file, line };
                 self.add_misfits(name.clone(), found);
+            }
+            let is_long = matches!(value, StoredValue::Json(json) if json.len() > INLINE_BYTES);
+            if is_long && declared.is_list() {
+                add_rows(&mut self.long_lists, name, 1);
             }
         }
     }
@@ -195,21 +211,22 @@ impl ImportReport {
         }
     }
 
-    fn add_undeclared(&mut self, name: &str, rows: u64) {
-        let has_room = self.undeclared.len() < FIELDS_LISTED;
-        match self.undeclared.get_mut(name) {
-            Some(known) => *known += rows,
-            None if has_room => drop(self.undeclared.insert(name.to_owned(), rows)),
-            None => {}
-        }
-    }
-
     /// Counts a bad row, and lists it if there is room.
     pub(crate) fn add_bad_row(&mut self, bad: BadRow) {
         self.bad_rows += 1;
         if self.bad.len() < BAD_ROWS_LISTED {
             self.bad.push(bad);
         }
+    }
+}
+
+/// Counts rows of a field among at most [`FIELDS_LISTED`].
+fn add_rows(of: &mut BTreeMap<String, u64>, name: &str, rows: u64) {
+    let has_room = of.len() < FIELDS_LISTED;
+    match of.get_mut(name) {
+        Some(known) => *known += rows,
+        None if has_room => drop(of.insert(name.to_owned(), rows)),
+        None => {}
     }
 }
 

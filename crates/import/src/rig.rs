@@ -69,6 +69,15 @@ impl Rig {
         path
     }
 
+    /// Writes a file that was changed at a time, in seconds and milliseconds since 1970.
+    #[expect(clippy::disallowed_types, reason = "a test sets the times of its files")]
+    pub(crate) fn write_dated(&self, name: &str, content: &str, (seconds, millis): (u64, u32)) {
+        let path = self.write(name, content);
+        let time = std::time::Duration::new(seconds, millis * 1_000_000);
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + time).unwrap();
+    }
+
     /// Imports into the connection `c` and the stream `s`.
     pub(crate) fn import(
         &self,

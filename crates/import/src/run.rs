@@ -33,11 +33,13 @@ use stile_store::records::{
 
 use crate::attachment;
 use crate::attachment_text::{self, AttachmentTexts, TextReader};
+use crate::collections::notion;
 use crate::conversations;
 use crate::export_age::{self, ExportAge};
 use crate::importer::{
     ImportRow, ImportTarget, Importer, LocatedRow, StreamDeclaration, UnusableRow,
 };
+use crate::importers::contacts::{self, StoredCards};
 use crate::importers::csv::{self, options::CsvOptions};
 use crate::importers::markdown;
 use crate::importers::notion_rows;
@@ -160,6 +162,7 @@ impl Import<'_> {
             self.plan(&owner, inputs, &mut report, on_progress).map_err(stop)?;
         let declaration = stream.as_ref().map(|stream| &stream.declaration);
         let newest = declaration.and_then(export_age::newest);
+        self.show_stored_cards(&mut inputs).map_err(stop)?;
         for input in &mut inputs {
             input.age = input.exported.map(|time| ExportAge::of(time, newest));
         }
@@ -224,8 +227,12 @@ impl Import<'_> {
         let owner = self.caller.gate().owner()?;
         let stored = self.stored_stream(&owner)?;
         let declaration = stored.as_ref().map(|stream| &stream.declaration);
-        let read = ReadInputs::find(inputs, self.reading, declaration)?;
+        let mut read = ReadInputs::find(inputs, self.reading, declaration)?;
+        self.show_stored_cards(&mut read.inputs)?;
         let mut report = ImportReport { read_as: read.reasons, ..ImportReport::default() };
+        if stored.is_none() && read.inputs.iter().any(|input| input.pages.is_some()) {
+            report.read_as.extend(self.renamed_database()?);
+        }
         let declaration = match stored {
             Some(stream) => Some(stream.declaration),
             None => {
@@ -252,6 +259,17 @@ impl Import<'_> {
         Ok(ImportPreview { report, rows: shown })
     }
 
+    /// Lets files of contacts be compared with the cards that the stream has.
+    fn show_stored_cards(&self, inputs: &mut [ImportInput]) -> Result<(), ImportError> {
+        let has_cards = |input: &ImportInput| input.importer.name == contacts::IMPORTER.name;
+        if inputs.iter().any(has_cards) {
+            let cards = Arc::new(StoredCards::of(self.services, self.caller, self.target)?);
+            let own = inputs.iter_mut().filter(|input| has_cards(input));
+            own.for_each(|input| input.cards = Some(Arc::clone(&cards)));
+        }
+        Ok(())
+    }
+
     /// Settles how the files are read and how the stream is declared. Reports both. Stores nothing
     /// but what the owner adds to the declaration of a stream.
     fn plan(
@@ -266,6 +284,9 @@ impl Import<'_> {
         let read = ReadInputs::find(inputs, self.reading, declaration)?;
         report.read_as = read.reasons;
         let inputs = read.inputs;
+        if stored.is_none() && inputs.iter().any(|input| input.pages.is_some()) {
+            report.read_as.extend(self.renamed_database()?);
+        }
         let stream = match stored {
             Some(stored) => {
                 let changed =
@@ -288,6 +309,20 @@ impl Import<'_> {
             }
         };
         Ok(PlannedImport { inputs, stream })
+    }
+
+    /// Says which stream of the connection has the same database of Notion under another name.
+    fn renamed_database(&self) -> Result<Option<String>, ImportError> {
+        let ImportTarget { connection, stream } = self.target;
+        let streams = self.services.list_streams(self.caller, self.now)?;
+        let others = streams.iter().filter(|own| own.connection == *connection);
+        let stored = notion::stored_as(stream.as_str(), others.map(|own| own.stream.as_str()));
+        Ok(stored.map(|stored| {
+            format!(
+                "the stream `{stored}` has the same database under another name: import into it, so \
+                 that no row is stored twice"
+            )
+        }))
     }
 
     /// Returns the declaration of a stream that exists.
@@ -851,11 +886,11 @@ impl StoringPass<'_> {
                 return Ok(Ok(()));
             }
         }
-        if age == Some(ExportAge::Outdated)
+        if let Some(age @ (ExportAge::Outdated | ExportAge::Undated)) = age
             && is_known.is_none()
             && batch.differs_from(target, key, &row.fields, &[])?
         {
-            self.report.count_outdated();
+            self.report.count_outdated(age);
             return Ok(Ok(()));
         }
         for attachment in &row.attachments {

@@ -255,7 +255,9 @@ impl<'a, I: PageItem> Page<'a, I> {
         let count = self.items.count();
         self.items.at(0, self.arguments, context).await?;
         // The first line is longer if items are left out, since it says so.
-        let head = (self.head)(count).len().max((self.head)(count.saturating_sub(1)).len());
+        // Its words depend on how many items are shown.
+        let heads = [count, count.saturating_sub(1), 0].map(|shown| (self.head)(shown).len());
+        let head = heads.into_iter().max().unwrap_or_default();
         let (again, tail) = (
             self.max_next_line_len(context),
             self.tail.iter().map(|line| line.len() + 1).sum::<usize>(),

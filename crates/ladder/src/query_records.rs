@@ -136,7 +136,14 @@ impl RecordTool for QueryRecords {
         let (count, stream) = (items.count(), Json::from(self.stream.as_str()));
         let has_more = response.next_cursor.is_some();
         let head = |shown: usize| {
-            let more = if has_more || shown < count { " has_more=true." } else { "" };
+            let is_listed = self.detail.is_some() || self.changes_since.is_some();
+            let more = match has_more || shown < count {
+                true if (has_more || count > 2 * shown) && !is_listed => {
+                    " has_more=true; `detail` `list` with `limit` 100 shows a hundred."
+                }
+                true => " has_more=true.",
+                false => "",
+            };
             format!("query_records: {count} record(s) of {stream}. shown={shown} of {count}.{more}")
         };
         let mut tail =
@@ -424,9 +431,9 @@ fn record_text(
 }
 
 /// Renders what is to be known of a record beside its fields: which of them do not have the
-/// declared type, and when it repeats within the time asked for.
+/// declared type or are too long to be looked into, and when it repeats within the time asked for.
 fn marks(metadata: &Map<String, Json>) -> String {
-    let marks = ["not_as_declared", "occurs_on"].iter();
+    let marks = ["not_as_declared", "not_looked_into", "occurs_on"].iter();
     marks.filter_map(|name| Some(format!(" {name}={}", metadata.get(*name)?))).collect()
 }
 

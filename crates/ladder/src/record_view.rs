@@ -118,6 +118,7 @@ pub(super) struct WireRecord<'a> {
     deleted: Option<bool>,
     deleted_at: Option<Json>,
     not_as_declared: Option<Json>,
+    not_looked_into: Option<Json>,
     occurs_on: Option<Json>,
 }
 
@@ -193,6 +194,7 @@ impl RecordView {
         put("deleted_at", record.deleted_at);
         let is_short = |marks: &Json| json_len(marks) <= MAX_MARKS_BYTES;
         put("not_as_declared", record.not_as_declared.filter(is_short));
+        put("not_looked_into", record.not_looked_into.filter(is_short));
         put("occurs_on", record.occurs_on.filter(is_short));
         let mut previews = record.previews;
         let is_deleted = record.deleted == Some(true);

@@ -151,10 +151,15 @@ struct WireMatch {
 }
 
 impl Search {
+    /// Whether each hit is shown in a line.
+    fn is_list(&self) -> bool {
+        self.detail.is_some()
+    }
+
     /// Reads a hit from a response.
     fn hit(&self, sent: &str) -> Result<Hit, LadderError> {
         let mut hit: Hit = wire::parse(sent)?;
-        hit.is_short = self.detail.is_some();
+        hit.is_short = self.is_list();
         hit.remove_marks();
         hit.remove_base64();
         hit.connection_id =
@@ -233,8 +238,8 @@ impl RecordTool for Search {
         let items = PageItems::<'_, Hit>::new(hits);
         let count = items.count();
         let budgets = &context.budgets;
-        let text_budget = if self.detail.is_some() { budgets.list } else { budgets.text };
-        let reads = first.as_ref().filter(|_| self.detail.is_some()).map(|id| {
+        let text_budget = if self.is_list() { budgets.list } else { budgets.text };
+        let reads = first.as_ref().filter(|_| self.is_list()).map(|id| {
             let args = json_object([("id", id.as_str().into())]);
             format!("\n{}", text_lines::next_call("fetch", &args, "or with any other id"))
         });
@@ -247,7 +252,7 @@ impl RecordTool for Search {
             let is_cut = has_more || shown < count;
             let is_long = has_more || total.is_some_and(|total| total.records > USUAL_LIMIT);
             let more = match is_cut {
-                true if is_long && self.detail.is_none() => {
+                true if (is_long || count > 2 * shown) && !self.is_list() => {
                     " has_more=true; `detail` `list` shows a hundred."
                 }
                 true => " has_more=true.",

@@ -28,12 +28,19 @@ pub(super) fn records_only(file_tools: Option<ShownTools>) -> String {
 
 /// Renders the server's warnings, and a note if the search was not complete.
 pub(super) fn warnings(meta: &Json, q: &str, has_filter: bool) -> Vec<String> {
+    /// The most warnings in the text.
+    const MOST_SHOWN: usize = 4;
     let warnings = meta.get("warnings").and_then(Json::as_array).into_iter().flatten();
-    let mut lines: Vec<String> = warnings
-        .filter_map(|warning| warning.get("message").and_then(Json::as_str))
+    let messages: Vec<&str> =
+        warnings.filter_map(|warning| warning.get("message").and_then(Json::as_str)).collect();
+    let mut lines: Vec<String> = messages
+        .iter()
         .map(|message| format!("note: {}", Json::from(prefix_within(message, 200, 300).0)))
-        .take(3)
+        .take(MOST_SHOWN)
         .collect();
+    if let more @ 1.. = messages.len().saturating_sub(MOST_SHOWN) {
+        lines.push(format!("note: {more} more in `meta.warnings` of the structured answer"));
+    }
     let complete =
         meta.get("recall").and_then(|recall| recall.get("complete")).and_then(Json::as_bool);
     lines.extend(term_counts(meta, q, has_filter));
@@ -43,9 +50,6 @@ pub(super) fn warnings(meta: &Json, q: &str, has_filter: bool) -> Vec<String> {
     lines
 }
 
-/// The code of the warning that lists are not searched.
-const UNSEARCHED: &str = "lists_not_searched";
-
 /// Renders in how many records each term of a search without hits occurs, and what to try: a search
 /// for those that do occur, or one that excludes nothing.
 fn term_counts(meta: &Json, q: &str, has_filter: bool) -> Option<String> {
@@ -53,14 +57,10 @@ fn term_counts(meta: &Json, q: &str, has_filter: bool) -> Option<String> {
     const TERM_CHARS: usize = 40;
     const TRIED_BYTES: usize = 200;
     let terms = meta.get("terms")?.as_array()?;
-    let warnings = meta.get("warnings").and_then(Json::as_array).into_iter().flatten();
-    // The records can have the word where no search looks.
-    let is_all = !warnings.into_iter().any(|it| it.get("code") == Some(&json!(UNSEARCHED)));
-    let nowhere = match (is_all, has_filter) {
-        (true, false) => "is in no record",
-        (true, true) => "is in no record that the filter admits",
-        (false, false) => "is in no searched field",
-        (false, true) => "is in no searched field of the records that the filter admits",
+    // The records can have the word where no search looks: in a name, a number or an object.
+    let nowhere = match has_filter {
+        false => "is in no searched field",
+        true => "is in no searched field of the records that the filter admits",
     };
     let (mut counts, mut tried) = (Vec::new(), Vec::new());
     for term in terms.iter().take(8) {

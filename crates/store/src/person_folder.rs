@@ -27,7 +27,7 @@ pub enum FolderStanding {
     Same,
     /// It is another folder, as after a restore, until the operator adopts it.
     Another,
-    /// There is no folder where one was served before.
+    /// There is no folder where one was served before, or something else is at its place.
     Missing,
 }
 
@@ -74,6 +74,9 @@ impl PersonFiles {
         let found = compare(&self.notes, known.as_deref())?;
         if found != FolderStanding::New {
             return Ok(found);
+        }
+        if is_obstructed(&self.notes) {
+            return Ok(FolderStanding::Missing);
         }
         // The history knows a folder that came with its history into another database.
         let of_history = History::folders(&self.state)?;
@@ -180,13 +183,27 @@ fn compare(notes: &Path, known: Option<&str>) -> io::Result<FolderStanding> {
     })
 }
 
-/// Returns what a folder is recognised by; `None` if it is not there.
+/// Returns what a folder is recognised by; `None` if it is not there, also if something that is no
+/// folder is at its place or above it.
 fn identity(folder: &Path) -> io::Result<Option<String>> {
     let path = match folder.canonicalize() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if is_absence(&error) => return Ok(None),
         path => path?,
     };
-    Ok(Some(folder_identity(&path.metadata()?, &path)))
+    let metadata = path.metadata()?;
+    Ok(metadata.is_dir().then(|| folder_identity(&metadata, &path)))
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Whether something that is no folder is at the place of a folder or above it.
+fn is_obstructed(folder: &Path) -> bool {
+    match folder.metadata() {
+        Ok(found) => !found.is_dir(),
+        Err(error) => error.kind() == io::ErrorKind::NotADirectory,
+    }
 }
 
 /// Returns the file number of a folder by what it is recognised by, and when the folder was made,

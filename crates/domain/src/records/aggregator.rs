@@ -172,6 +172,8 @@ pub struct LeftOutValues {
     pub values: u64,
     /// One of the values: a text, or else its JSON. `None` if all are kept in pieces.
     pub example: Option<String>,
+    /// The number of records with a list that is kept in pieces, where lists are declared.
+    pub long_lists: u64,
     /// The number of records with a list some of whose members count and others do not.
     pub lists: u64,
     /// One of the members that do not count. `None` if all are lists or objects.
@@ -260,7 +262,7 @@ impl Aggregator {
             let mut found = grouping.keys(kind(at), value(at));
             if let Some(left_out) = self.left_out.get_mut(at) {
                 if found.is_left_out {
-                    left_out.note(value(at));
+                    left_out.note(kind(at), value(at));
                 }
                 left_out.note_member(&found.misfits);
             }
@@ -306,7 +308,7 @@ impl Aggregator {
         let is_left_out = !is_counted && !is_list_of_nothing(kind(0), value(0));
         if let Some(left_out) = self.left_out.first_mut() {
             if is_left_out {
-                left_out.note(value(0));
+                left_out.note(kind(0), value(0));
             }
             if let Some(measured) = &measured {
                 left_out.note_member(&measured.misfits);
@@ -495,8 +497,12 @@ impl RecordGroup {
 
 impl LeftOutValues {
     /// Counts a value that does not count. A record without a value leaves nothing out.
-    fn note(&mut self, value: Option<StoredValue<'_>>) {
+    fn note(&mut self, types: TypeSet, value: Option<StoredValue<'_>>) {
         let Some(value) = value.filter(|value| *value != StoredValue::Null) else { return };
+        if types.contains(JsonType::Array) && matches!(value, StoredValue::LongJson(_)) {
+            self.long_lists += 1;
+            return;
+        }
         self.values += 1;
         if !matches!(value, StoredValue::LongText(_) | StoredValue::LongJson(_)) {
             keep_least(&mut self.example, value.shown());

@@ -18,6 +18,7 @@ pub mod field_name;
 pub mod filter;
 pub mod find;
 pub mod grant;
+pub mod half_day;
 pub mod handle;
 pub mod identifiers;
 pub mod indexed_fields;

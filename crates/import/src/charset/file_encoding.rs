@@ -1,19 +1,25 @@
 //! Finds the encoding of a file of text, and decodes the file to UTF-8 while it is read.
 //!
 //! UTF-8 is read as it is. UTF-16 and the encodings with one byte for each character are decoded
-//! piece by piece, so that a file of any size is read as a stream. Encodings with several bytes for
-//! a character, such as Shift-JIS, are not read here.
+//! piece by piece, so that a file of any size is read as a stream; encodings with several bytes for
+//! a character, such as Shift-JIS, line by line, since in none of them a line break is a part of a
+//! character.
 
 use std::fmt;
 use std::io::{self, BufRead, Read};
 
 use mail_parser::decoders::charsets::map::charset_decoder;
-use stile_domain::text_encoding;
+use stile_domain::text_encoding::{self, TextEncoding};
 
 /// How much of a file, in bytes, shows its encoding by its letters.
 const MAX_SAMPLE_BYTES: usize = 256 * 1024;
 /// How many bytes are decoded at once.
 const PIECE_BYTES: usize = 64 * 1024;
+/// The longest line that is decoded as a whole, in bytes. A longer one can have a character that is
+/// replaced.
+const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
+/// The encodings with several bytes for a character that are read.
+const SEVERAL_BYTES: [&str; 6] = ["shift_jis", "euc-jp", "euc-kr", "gbk", "gb18030", "big5"];
 
 /// An encoding that a file of text can have.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,6 +32,8 @@ pub enum Encoding {
     Utf16Be,
     /// An encoding with one byte for each character: its name, and the character of each byte.
     SingleByte(String, Box<[char]>),
+    /// An encoding with several bytes for a character, by its name.
+    SeveralBytes(String),
 }
 
 impl fmt::Debug for Encoding {
@@ -44,6 +52,10 @@ impl Encoding {
             "utf-16" | "utf-16le" | "utf16" => return Some(Self::Utf16Le),
             "utf-16be" => return Some(Self::Utf16Be),
             _ => {}
+        }
+        let known = TextEncoding::named(&name).map(|encoding| encoding.to_string());
+        if let Some(known) = known.filter(|known| SEVERAL_BYTES.contains(&known.as_str())) {
+            return Some(Self::SeveralBytes(known));
         }
         let decode = charset_decoder(name.as_bytes())?;
         let mut characters = Vec::with_capacity(256);
@@ -66,7 +78,7 @@ impl Encoding {
             Self::Utf8 => "utf-8",
             Self::Utf16Le => "utf-16le",
             Self::Utf16Be => "utf-16be",
-            Self::SingleByte(name, _) => name,
+            Self::SingleByte(name, _) | Self::SeveralBytes(name) => name,
         }
     }
 
@@ -127,9 +139,16 @@ impl Encoding {
         if is_utf8 {
             return Ok(Self::Utf8);
         }
-        let recognised = text_encoding::recognise(&sample);
+        // The end of the sample can be in the middle of a character.
+        let lines = sample
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .filter(|_| sample.len() >= MAX_SAMPLE_BYTES);
+        let lines = lines.and_then(|end| sample.get(..=end)).unwrap_or(&sample);
+        let recognised = text_encoding::recognise(lines);
         let shown = recognised.and_then(|text| Self::named(&text.encoding.to_string()));
-        let shown = shown.filter(|encoding| matches!(encoding, Self::SingleByte(..)));
+        let shown = shown
+            .filter(|encoding| matches!(encoding, Self::SingleByte(..) | Self::SeveralBytes(_)));
         // Before a number, this byte is a currency and no letter.
         let shown = shown.filter(|_| !has_pounds_alone(&sample));
         Ok(shown.or_else(|| Self::named("windows-1252")).unwrap_or(Self::Utf8))
@@ -195,6 +214,17 @@ impl<R: BufRead> Transcoder<R> {
                     let character = |byte: &u8| characters.get(usize::from(*byte)).copied();
                     let text: String = bytes.iter().filter_map(character).collect();
                     self.decoded = text.into_bytes();
+                }
+                Encoding::SeveralBytes(name) => {
+                    let end = match bytes.iter().rposition(|&byte| byte == b'\n') {
+                        Some(at) if !self.is_over => at + 1,
+                        None if !self.is_over && bytes.len() < MAX_LINE_BYTES => 0,
+                        _ => bytes.len(),
+                    };
+                    self.rest = bytes.split_off(end);
+                    if let Some(decode) = charset_decoder(name.as_bytes()) {
+                        self.decoded = decode(&bytes).into_bytes();
+                    }
                 }
                 Encoding::Utf16Le => self.decode_units(&bytes, u16::from_le_bytes),
                 Encoding::Utf16Be => self.decode_units(&bytes, u16::from_be_bytes),
@@ -292,14 +322,32 @@ mod tests {
     }
 
     #[test]
-    fn encodings_have_names_and_those_of_several_bytes_are_not_read() {
+    fn encodings_have_names_and_are_read_whatever_the_size_of_the_buffer() {
         for name in
             ["windows-1252", "ISO-8859-1", "iso-8859-15", "windows-1250", "koi8-r", "UTF-16"]
         {
             assert!(Encoding::named(name).is_some(), "{name}");
         }
-        for name in ["shift_jis", "gb18030", "iso-2022-jp", "utf-7", "no-such", ""] {
+        for name in ["iso-2022-jp", "utf-7", "no-such", ""] {
             assert!(Encoding::named(name).is_none(), "{name}");
+        }
+        let table =
+            "取引日,摘要,出金,入金\n2026年1月15日,家賃,80000,\n2026年1月25日,給与,,300000\n";
+        for (name, text) in [
+            ("shift_jis", table),
+            ("euc-jp", table),
+            (
+                "euc-kr",
+                "거래일시,적요,출금액,입금액\n2026-01-15,월세,1200000,\n2026-01-31,급여,,3000500",
+            ),
+            ("gbk", "交易日期,摘要,支出,收入\n2026-01-15,房租,1200,\n2026-01-31,工资,,3000\n"),
+            ("big5", "交易日期,摘要,支出,收入\n2026-01-15,房租,1200,\n2026-01-31,薪資,,3000\n"),
+        ] {
+            let bytes = TextEncoding::named(name).unwrap().encode(text).unwrap().into_owned();
+            assert_eq!(Encoding::find(bytes.as_slice()).unwrap().name(), name);
+            for size in [1, 7, 4096] {
+                assert_eq!(decoded(&bytes, size, Encoding::named(name).unwrap()), text, "{name}");
+            }
         }
         let windows = Encoding::named("windows-1252").unwrap();
         assert_eq!(decoded(b"B\xe4ckerei \x80", 2, windows), "Bäckerei €");

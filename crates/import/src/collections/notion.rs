@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use stile_domain::records::instant::Instant;
 use stile_store::archive::{Archive, ArchiveEntry};
 
 use super::{Collection, Division, all_of};
@@ -30,6 +31,7 @@ pub static COLLECTION: Collection = Collection {
     recognises,
     divide,
     advice: "Pictures and files are stored with the page in whose folder they lie",
+    parts_belong_together: true,
 };
 
 /// The stream of the pages.
@@ -77,13 +79,20 @@ struct Export {
 
 impl Export {
     /// Returns when the export was made: the latest time of its pages and tables.
+    ///
+    /// Archives keep times in whole seconds, and so does a folder into which one was unpacked with
+    /// its times. A time with a part of a second is that of the unpacking, or of an edit since, so
+    /// such a folder does not say when the export was made.
     fn time(&self) -> ExportTime {
+        const MICROSECONDS: i64 = 1_000_000;
         let entries = self.files.iter().flat_map(ArchivedFiles::entries);
         let texts = entries.filter(|(_, entry)| {
             let (_, extension) = stem_and_extension(&entry.name);
             ["md", "csv"].iter().any(|own| own.eq_ignore_ascii_case(extension))
         });
-        ExportTime(texts.filter_map(|(_, entry)| entry.modified).max())
+        let times: Vec<Instant> = texts.filter_map(|(_, entry)| entry.modified).collect();
+        let are_kept = times.iter().all(|Instant(time)| time % MICROSECONDS == 0);
+        ExportTime(times.into_iter().max().filter(|_| are_kept))
     }
 }
 
@@ -190,11 +199,30 @@ fn pages_of(files: &ArchivedFiles, table: &str) -> ArchivedFiles {
     ArchivedFiles { numbers, ..files.clone() }
 }
 
+/// How many digits of the identifier of a database the name of its stream ends in.
+const SHOWN_DIGITS: usize = 8;
+
+/// Returns the stream of the same database under another name, of those that a connection has:
+/// `books-01234567` for `reading-list-01234567`. `None` if the connection has the stream itself, or
+/// none or several of this database.
+pub fn stored_as<'s>(stream: &str, stored: impl Iterator<Item = &'s str>) -> Option<String> {
+    let ending = |name: &'s str| name.rsplit_once('-').map(|(_, digits)| digits);
+    let (_, digits) = stream.rsplit_once('-')?;
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if digits.len() != SHOWN_DIGITS || !digits.bytes().all(is_digit) {
+        return None;
+    }
+    let same: Vec<&str> = stored.filter(|name| ending(name) == Some(digits)).collect();
+    match same.as_slice() {
+        [only] if *only != stream => Some((*only).to_owned()),
+        _ => None,
+    }
+}
+
 /// Returns a name for the stream of a database that no other one has: `reading-list-01234567` for
 /// `Reading List 0123456789….csv`. Two databases of one title never share a stream, in whatever
 /// order exports have them: a grant of one would show the other.
 fn stream_of(name: &str, division: &Division) -> String {
-    const SHOWN_DIGITS: usize = 8;
     let (title, id) = identified(name).map_or_else(
         || (stem_and_extension(name).0.rsplit('/').next().unwrap_or_default().to_owned(), None),
         |(title, id)| (title, Some(id)),

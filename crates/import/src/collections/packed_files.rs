@@ -26,6 +26,7 @@ pub static COLLECTION: Collection = Collection {
     divide,
     advice: "To import a file that is left out, unpack it and name it: `stile import FILE` says \
              what it is",
+    parts_belong_together: false,
 };
 
 /// Returns whether a zip file has a file that an importer takes, and none takes it as a whole.

@@ -30,6 +30,7 @@ pub static COLLECTION: Collection = Collection {
     advice: "To import a file that is left out, unpack it and name it: `stile import FILE` says \
              what it is. Activity that Takeout wrote as HTML has to be ordered again as JSON \
              (\"Multiple formats\" beside the product)",
+    parts_belong_together: false,
 };
 
 /// How many bytes of a JSON file show what it is.

@@ -359,11 +359,48 @@ fn an_older_export_of_notion_changes_nothing_and_is_counted() {
         .with(&Member::deflated("ExportBlock-0123-Part-1.zip", &zip_of_month(4, &april)));
     assert_eq!(outdated(&rig, &[rig.write("april.zip", parts.finish())]), 0);
     assert_eq!(page_text(&rig), "April");
-    // The folder of an export that was unpacked has times too.
-    rig.write(&format!("unpacked/{PAGE}"), "now");
+    // The folder of an export that was unpacked has times too, unless they are those of unpacking.
     let folder = rig.folder.path().join("unpacked");
-    assert_eq!(outdated(&rig, &[folder]), 0);
-    assert_eq!(page_text(&rig), "now");
+    for (millis, text, left) in [(250, "April", 1), (0, "now", 0)] {
+        rig.write_dated(&format!("unpacked/{PAGE}"), "now", (2_000_000_000, millis));
+        assert_eq!(outdated(&rig, std::slice::from_ref(&folder)), left);
+        assert_eq!(page_text(&rig), text, "{millis}");
+    }
+}
+
+#[test]
+fn a_renamed_database_is_known_by_its_stream() {
+    let stored = ["pages", "books-01234567", "plants-89abcdef"];
+    let of = |stream| notion::stored_as(stream, stored.into_iter());
+    assert_eq!(of("reading-list-01234567").as_deref(), Some("books-01234567"));
+    for stream in ["books-01234567", "books-11111111", "books", "pages", "a-0123456"] {
+        assert_eq!(of(stream), None, "{stream}");
+    }
+    let two = ["a-01234567", "b-01234567"];
+    assert_eq!(notion::stored_as("c-01234567", two.into_iter()), None, "which is not known");
+}
+
+#[test]
+fn a_part_of_an_export_alone_says_which_parts_are_beside_it_and_which_rows_lack_a_page() {
+    let rig = rig();
+    let row = ("Garden/Plants/Fern 0123456789abcdef0123456789abcde4.md", "# Fern\n");
+    let table = (TABLE, "Name,Water\nFern,2\nMoss,2\n");
+    let paths = [
+        rig.write("Export-1-Part-1.zip", zip_of_month(3, &[(PAGE, "# Garden\n"), table, row])),
+        rig.write("Export-1-Part-2.zip", zip_of_month(3, &[(PAGE, "# Garden\n")])),
+    ];
+    for at in [0, 1] {
+        let other = format!("Export-1-Part-{}.zip", 2 - at);
+        let export = divide(&[paths[at].clone()], None).unwrap().unwrap();
+        assert_eq!(export.unnamed, [other]);
+    }
+    assert!(divide(&paths, None).unwrap().unwrap().unnamed.is_empty());
+    let export = divide(&paths[..1], None).unwrap().unwrap();
+    let plants = export.parts.into_iter().find(|part| part.stream == "plants-01234567").unwrap();
+    let report = rig.import(&plants.inputs, &[], BadRowPolicy::Skip, |_| ()).unwrap();
+    let said: Vec<_> = report.left_out.iter().collect();
+    assert!(said.len() == 1 && said[0].0.contains("Name all parts"), "{said:?}");
+    assert_eq!(*said[0].1, 1, "Moss");
 }
 
 #[test]

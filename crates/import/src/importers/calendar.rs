@@ -16,7 +16,7 @@ use stile_domain::records::zone::Zone;
 use super::calendar_zones::described_zones;
 use super::compact_time::{self, written};
 use super::content_lines::{Component, ContentLine, components, list};
-use super::whole_file::{self, Keys, ReadRow};
+use super::whole_file::{self, Keys, ReadRow, WholeRows};
 use crate::importer::{Contents, ImportRow, Importer, Recognition, StreamDeclaration, file_bytes};
 use crate::preset::{PresetDeclaration, PresetField};
 
@@ -30,7 +30,7 @@ pub static IMPORTER: Importer = Importer {
         ..Recognition::NEVER
     },
     byte_count: file_bytes,
-    open: |path, _| whole_file::open(path, |bytes| Ok(read(bytes))),
+    open: |path, _| whole_file::open(path, |bytes| Ok(read_all(bytes))),
     declaration: StreamDeclaration::Preset(&DECLARATION),
 };
 
@@ -87,7 +87,20 @@ const COMPONENTS: [(&str, &str); 3] =
 
 /// Reads all entries of a calendar, and skips each line that has no name and value.
 pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
+    read_all(bytes).rows
+}
+
+/// What calendars have beside entries that says nothing of its own.
+const AROUND: [&str; 5] = ["VCALENDAR", "VTIMEZONE", "STANDARD", "DAYLIGHT", "VALARM"];
+
+/// Reads the same, and counts what is neither an entry nor about one.
+fn read_all(bytes: &[u8]) -> WholeRows {
     let (entries, others) = components(bytes, &COMPONENTS);
+    let is_left_out = |line: &&ContentLine| {
+        let value = line.value.trim();
+        line.name == "BEGIN" && AROUND.iter().all(|name| !name.eq_ignore_ascii_case(value))
+    };
+    let left_out = others.iter().filter(is_left_out).count() as u64;
     let own = others.iter().find(|line| line.name == "X-WR-TIMEZONE");
     let zones = CalendarZones {
         own: own.and_then(|line| zone_named(line.value.trim())),
@@ -109,8 +122,14 @@ pub fn read(bytes: &[u8]) -> Vec<ReadRow> {
             row
         })
     };
-    entries.iter().map(&mut row).collect()
+    WholeRows {
+        rows: entries.iter().map(&mut row).collect(),
+        left_out: (left_out > 0).then_some((LEFT_OUT, left_out)),
+    }
 }
+
+const LEFT_OUT: &str = "parts of a calendar that are no event, task or journal entry, such as free \
+    and busy times";
 
 /// The times of the exceptions of each series, by its identifier.
 type Exceptions = HashMap<String, Vec<ContentLine>>;
@@ -615,6 +634,10 @@ mod tests {
         let rows = read(text.as_bytes());
         assert!(rows[0].1.is_ok());
         assert_eq!(rows[1].1.as_ref().unwrap_err().code, "cut_off");
+        let busy = "BEGIN:VCALENDAR\nBEGIN:VTIMEZONE\nBEGIN:STANDARD\nEND:STANDARD\nEND:VTIMEZONE\n\
+            BEGIN:VFREEBUSY\nUID:a\nEND:VFREEBUSY\nEND:VCALENDAR\n";
+        let found = read_all(busy.as_bytes());
+        assert_eq!((found.rows.len(), found.left_out), (0, Some((LEFT_OUT, 1))));
         assert!(begins(b"\xef\xbb\xbfbegin:vcalendar\n", b"BEGIN:VCALENDAR"));
     }
 }

@@ -22,7 +22,7 @@ use super::archive_arrays::{
 use crate::attachment;
 use crate::exported_files::{ExportedFiles, FileIdShape};
 use crate::importer::{
-    Contents, ImportRow, ImportRows, ImportTarget, Importer, LocatedRow, Recognition,
+    Contents, ImportRow, ImportRows, ImportTarget, Importer, LeftOutRows, LocatedRow, Recognition,
     StreamDeclaration, UnusableRow,
 };
 use crate::preset::{PresetDeclaration, PresetField};
@@ -33,7 +33,7 @@ mod grok;
 pub mod grok_export;
 mod message;
 
-use conversation::Conversation;
+use conversation::{Conversation, EMPTY};
 
 /// Imports each message of a Claude export that has more than its conversations, as it is
 /// downloaded. A lone `conversations.json` is for [`IMPORTER`], which reads it alike.
@@ -125,6 +125,7 @@ struct ChatGptRows {
     /// Bad rows that come before the first message.
     refused: VecDeque<LocatedRow>,
     current: Option<CurrentConversation>,
+    left_out: u64,
 }
 
 struct CurrentConversation {
@@ -141,7 +142,7 @@ impl ChatGptRows {
         let files = ExportedFiles::new(&archive, &folder, FILE_IDS);
         let conversations = ArchiveArrays::new(&archive, path, entries);
         let refused = conversations.refused_entries();
-        Ok(Self { conversations, files, target, refused, current: None })
+        Ok(Self { conversations, files, target, refused, current: None, left_out: 0 })
     }
 }
 
@@ -168,8 +169,9 @@ impl ImportRows for ChatGptRows {
             };
             self.current = None;
             let parsed = row.and_then(|(fields, replaced)| {
-                let conversation = Conversation::parse(fields)
+                let mut conversation = Conversation::parse(fields)
                     .map_err(|bad| UnusableRow::new("no_conversation", bad))?;
+                self.left_out += conversation.take_left_out();
                 Ok((conversation, replaced))
             });
             match parsed {
@@ -179,6 +181,10 @@ impl ImportRows for ChatGptRows {
                 Err(bad) => return Ok(Some(location.locate(Err(bad)))),
             }
         }
+    }
+
+    fn left_out(&self) -> Option<LeftOutRows> {
+        (self.left_out > 0).then_some((EMPTY, self.left_out))
     }
 
     fn consumed(&self) -> u64 {

@@ -141,7 +141,7 @@ fn split_unquoted(head: &str) -> impl Iterator<Item = &str> {
 /// A component, such as an event or a card: what stands between its `BEGIN` and its `END`.
 pub(super) struct Component {
     /// The line of its `BEGIN`.
-    number: u64,
+    pub(super) number: u64,
     /// What it is, in words.
     pub(super) kind: &'static str,
     pub(super) lines: Vec<ContentLine>,

@@ -45,7 +45,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         ("updated", PresetField::Time),
         ("author", PresetField::Name),
         ("source", PresetField::Name),
-        ("files", PresetField::List),
+        ("files", PresetField::Names),
     ],
     keys_can_be_forged: false,
     owner_fields: &[],
@@ -54,7 +54,7 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         "it is an export of Evernote, a record for each note: `id` is the digest of its title and \
          of the time when it was made",
         "`created` orders the records and is the time by which a grant counts",
-        "`title`, `text` and `tags` can be searched; of attached files the names are kept",
+        "`title`, `text`, `tags` and the names of attached `files` can be searched",
     ],
 };
 

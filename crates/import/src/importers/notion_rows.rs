@@ -27,7 +27,7 @@ use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::notion_pages::{identified, title_of};
 use super::whole_file::Keys;
-use crate::importer::{ImportRow, ImportRows, LocatedRow};
+use crate::importer::{ImportRow, ImportRows, LeftOutRows, LocatedRow};
 use crate::source::ArchivedFiles;
 
 /// The field that has the identifier of the page.
@@ -83,7 +83,13 @@ impl DatabasePages {
                 Arc::clone(self.found.get_or_init(|| found))
             }
         };
-        Ok(Box::new(PageRows { rows: open()?, found, title, keys: Keys::default() }))
+        Ok(Box::new(PageRows {
+            rows: open()?,
+            found,
+            title,
+            keys: Keys::default(),
+            without_page: 0,
+        }))
     }
 
     /// Reads the titles of all pages. A page that cannot be read has that of its name.
@@ -212,7 +218,13 @@ struct PageRows {
     /// The name of the first column.
     title: String,
     keys: Keys,
+    /// How many rows have no page in the export.
+    without_page: u64,
 }
+
+/// What is said of rows without a page.
+const WITHOUT_PAGE: &str = "the page of a row, which is not in the files that were named. Name all \
+    parts of an export together: with its page the row has another key, and is stored again";
 
 impl PageRows {
     /// Adds the identifier of its page to a row, unless the table has a column of that name.
@@ -223,7 +235,9 @@ impl PageRows {
         let title = row.fields.iter().find(|(name, _)| *name == self.title);
         let title = title.map(|(_, value)| text_of(value)).unwrap_or_default();
         let title = title.trim();
-        let page = self.found.ids.get(title).cloned().flatten();
+        let page = self.found.ids.get(title).cloned();
+        self.without_page += u64::from(page.is_none());
+        let page = page.flatten();
         let id =
             page.unwrap_or_else(|| format!("sha256:{}", ContentHash::digest(title.as_bytes())));
         row.fields.push((PAGE_FIELD.to_owned(), FieldValue::Text(self.keys.take(id))));
@@ -242,6 +256,10 @@ impl ImportRows for PageRows {
             }
         }
         Ok(next)
+    }
+
+    fn left_out(&self) -> Option<LeftOutRows> {
+        (self.without_page > 0).then_some((WITHOUT_PAGE, self.without_page))
     }
 
     fn consumed(&self) -> u64 {

@@ -182,7 +182,17 @@ const SIGNS: &[Sign] = &[
                sqlite3 -csv -header x.db 'select * from TABLE' > rows.csv",
     },
     Sign {
-        begins: |text| text.starts_with('['),
+        begins: |text| text.starts_with("[line]"),
+        looks_like: "a chat of LINE",
+        next: NO_IMPORTER,
+    },
+    Sign {
+        begins: |text| text.lines().next().is_some_and(|line| line.contains("카카오톡")),
+        looks_like: "a chat of KakaoTalk",
+        next: NO_IMPORTER,
+    },
+    Sign {
+        begins: begins_as_array,
         looks_like: "a JSON array",
         next: "Import it with --format json",
     },
@@ -202,6 +212,14 @@ const SIGNS: &[Sign] = &[
         next: "Import it with --format csv; --preview shows the rows first",
     },
 ];
+
+/// Returns whether a text begins as a JSON array, and not as a section of a file of settings.
+fn begins_as_array(text: &str) -> bool {
+    let first = text.strip_prefix('[').map(str::trim_start);
+    first.is_some_and(|first| {
+        first.starts_with(|next: char| matches!(next, '{' | '[' | ']' | '"' | '-' | '0'..='9'))
+    })
+}
 
 /// Returns a sentence about a file that is not recognised, and what to do.
 pub fn describe(path: &Path) -> String {
@@ -370,6 +388,8 @@ mod tests {
             ),
             ("tweets.js", b"window.YTD.tweets.part0 = []"),
             ("rows.txt", b"[{\"a\":1}]"),
+            ("settings.toml", b"[server]\nport = 1\n"),
+            ("line.txt", "[LINE] Annとのトーク履歴\n".as_bytes()),
             ("lines.txt", b"{\"a\":1}\n{\"a\":2}\n"),
             ("object.txt", b"{\"a\":[]}"),
             ("table.txt", b"a;b\n1;2\n"),

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stile_domain::hash::ContentHash;
+use stile_domain::records::half_day::HalfDay;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::table::column::OpenDates;
 use stile_domain::records::table::written_date::DateOrder;
@@ -163,58 +164,83 @@ fn stamp(line: &str) -> Option<(Stamp, &str)> {
         Some(line) => line.split_once("] ").or_else(|| line.split_once(']'))?,
         None => line.split_once(" - ")?,
     };
-    if stamp.len() > 48 {
+    if stamp.len() > 64 {
         return None;
     }
-    let at = stamp.find([',', ' ', 'T'])?;
-    let (written, clock) = stamp.split_at(at);
-    let mut numbers = written.split(['.', '/', '-']).map(|part| {
-        let is_number = (1..=4).contains(&part.len()) && part.bytes().all(|it| it.is_ascii_digit());
-        if is_number { part.parse::<u32>().ok() } else { None }
-    });
-    let date = [numbers.next()??, numbers.next()??, numbers.next()??];
-    if numbers.next().is_some() {
-        return None;
-    }
+    let Written { date, separators, rest: clock } = written_date(stamp)?;
     let clock = time_of_day(clock)?;
-    let is_day_first = written.contains(['.', '-']);
+    let is_day_first = separators.contains(['.', '-']);
     let is_year_first = date.first().is_some_and(|first| *first > 999);
     let raw = stamp.to_owned();
     Some((Stamp { date, is_year_first, is_day_first, raw, clock }, rest))
 }
 
-/// What Chinese, Japanese and Korean phones write before the time.
-const HALF_DAYS: [(&str, &str); 6] = [
-    ("上午", "am"),
-    ("下午", "pm"),
-    ("午前", "am"),
-    ("午後", "pm"),
-    ("오전", "am"),
-    ("오후", "pm"),
-];
+/// The three numbers of a date, what stands between them, and what follows.
+struct Written<'t> {
+    date: [u32; 3],
+    separators: String,
+    rest: &'t str,
+}
+
+/// Reads the numbers of a date: `16.01.24`, `2024. 1. 16.`, `2024年1月16日`.
+fn written_date(stamp: &str) -> Option<Written<'_>> {
+    const MARKS: [char; 9] = ['.', '/', '-', '年', '月', '日', '년', '월', '일'];
+    let (mut date, mut separators, mut rest) = ([0; 3], String::new(), stamp);
+    for (at, number) in date.iter_mut().enumerate() {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (digits, behind) = rest.split_at(end);
+        *number = digits.parse().ok().filter(|_| digits.len() <= 4)?;
+        let mark = behind.chars().next().filter(|first| MARKS.contains(first));
+        rest = mark.and_then(|mark| behind.strip_prefix(mark)).unwrap_or(behind);
+        separators.extend(mark);
+        if at < 2 {
+            mark?;
+            rest = rest.trim_start_matches(' ');
+        }
+    }
+    // A date of digits alone ends where something else than a number begins.
+    let is_end = !rest.starts_with(|next: char| next.is_ascii_alphanumeric() && next != 'T');
+    is_end.then_some(Written { date, separators, rest })
+}
 
 /// Reads a time of 24 or of twice twelve hours.
 fn time_of_day(text: &str) -> Option<String> {
-    // Some languages have a word before the time.
     let begin = text.find(|c: char| c.is_ascii_digit())?;
-    let (before, text) = text.split_at_checked(begin).filter(|_| begin <= 12)?;
-    let half_before =
-        HALF_DAYS.iter().find(|(name, _)| before.contains(name)).map(|(_, half)| half);
+    let (before, text) = text.split_at_checked(begin).filter(|_| begin <= 32)?;
     let digits = |c: char| c.is_ascii_digit() || c == ':' || c == '.';
     let end = text.find(|c: char| !digits(c)).unwrap_or(text.len());
-    let (clock, half) = text.split_at(end);
+    let (clock, behind) = text.split_at(end);
     let mut parts = clock.split([':', '.']).map(|part| part.parse::<u32>().ok());
     let (hour, minute) = (parts.next()??, parts.next()??);
     let second = parts.next().unwrap_or(Some(0))?;
-    let half: String = half.chars().filter(char::is_ascii_alphabetic).collect();
-    let hour = match half_before.copied().unwrap_or(half.to_ascii_lowercase().as_str()) {
-        "" => hour,
-        "am" if (1..=12).contains(&hour) => hour % 12,
-        "pm" if (1..=12).contains(&hour) => hour % 12 + 12,
-        _ => return None,
+    let hour = match (half_before(before)?, behind.trim()) {
+        (Some(half), "") => half.hour(hour)?,
+        (None, behind) if BEHIND.contains(&behind) => hour,
+        (None, behind) => HalfDay::behind(behind)?.hour(hour)?,
+        (Some(_), _) => return None,
     };
     let is_time = hour < 24 && minute < 60 && second < 60;
     is_time.then(|| format!("{hour:02}:{minute:02}:{second:02}"))
+}
+
+/// What stands behind a time of 24 hours.
+const BEHIND: [&str; 6] = ["", "Uhr", "h", "ч.", "ч", "น."];
+
+/// Returns the half of the day that stands before a time, if one does. European languages have
+/// other words there, such as `à`. A word of an East Asian one can say the half of the day, so an
+/// unknown one is not passed over: `None`.
+fn half_before(text: &str) -> Option<Option<HalfDay>> {
+    let mut others = text;
+    while let Some(next) = others.chars().next() {
+        if let Some((half, rest)) = HalfDay::strip(others) {
+            return rest.is_empty().then_some(Some(half));
+        }
+        if next.is_alphabetic() && next > '\u{2e80}' {
+            return None;
+        }
+        others = others.strip_prefix(next)?;
+    }
+    Some(None)
 }
 
 impl Stamp {
@@ -437,12 +463,30 @@ mod tests {
             "16-01-2024 14:15:22 - Ann: hello",
             "[2024-01-16 14.15.22] Ann: hello",
             "[2024/1/16 下午2:15:22] Ann: hello",
+            "[2024年1月16日 下午2:15:22] Ann: hello",
+            "[2024. 1. 16. 오후 2:15:22] Ann: hello",
+            "2024. 1. 16. 오후 2:15:22 - Ann: hello",
+            "[2024/01/16 午後2:15:22] Ann: hello",
+            "2024. 01. 16. 14:15:22 - Ann: hello",
+            "16. 1. 2024 14:15:22 - Ann: hello",
+            "16.01.24 г., 14:15:22 ч. - Ann: hello",
+            "16/1/24, 2:15:22 μ.μ. - Ann: hello",
             "16.1.2024 klo 14.15.22 - Ann: hello",
             "16/01/2024 à 14:15:22 - Ann: hello",
         ] {
             assert_eq!(times(line), ["2024-01-16T14:15:22Z"], "{line}");
         }
         assert_eq!(times("16.01.24, 14:15 - Ann: hello"), ["2024-01-16T14:15:00Z"]);
+        for (word, hour) in
+            [("凌晨", "02"), ("上午", "02"), ("中午", "14"), ("下午", "14"), ("새벽", "02")]
+        {
+            let line = format!("[2024/1/16 {word}2:15:00] Ann: hello");
+            assert_eq!(times(&line), [format!("2024-01-16T{hour}:15:00Z")], "{line}");
+        }
+        assert_eq!(times("[2024/1/16 晚上8:15:00] Ann: a"), ["2024-01-16T20:15:00Z"]);
+        assert_eq!(times("[2024/1/16 午後0:15:00] Ann: a"), ["2024-01-16T12:15:00Z"]);
+        // What half of the day this is would be a guess.
+        assert!(!begins("[2024/1/16 子夜2:15:00] Ann: a"));
         for line in ["hello", "1 - 2", "[x] y", "99:99 - a", "[1.2.3, 25:00] a"] {
             assert!(!begins(line), "{line}");
         }

@@ -481,4 +481,18 @@ fn a_member_of_a_list_that_does_not_fit_is_counted_marked_and_named() {
         serde_json::json!({ "field": "tags", "values": 1, "example": "7" })
     );
     assert_eq!(said("values_left_out")["values"], 1);
+    let long: Vec<String> = (0..200).map(|at| format!("w{at:05}")).collect();
+    let report =
+        import("3.jsonl", &format!("{}\n", serde_json::json!({ "id": "f", "tags": long })));
+    assert_eq!(report.long_lists["tags"], 1);
+    let marked = get(stile_records::operations::Operation::GetRecord, "f", &[]);
+    assert_eq!(
+        marked["not_looked_into"],
+        serde_json::json!({ "tags": "a list longer than 1024 bytes" })
+    );
+    let counted = get(stile_records::operations::Operation::AggregateRecords, "", &query);
+    let warnings = counted["meta"]["warnings"].as_array().unwrap();
+    let long = warnings.iter().find(|warning| warning["code"] == "long_lists_left_out").unwrap();
+    assert_eq!(long["detail"]["values"], 1);
+    assert!(long["message"].as_str().unwrap().contains("has a list longer than 1024 bytes"));
 }

@@ -59,7 +59,7 @@ fn a_search_without_hits_says_which_words_the_granted_records_have() {
     ]);
     assert_eq!(answered.structured["data"]["meta"]["terms"], terms);
     let line = "note: no record has all of these words: \"ferns\" in 1, \"moss\" in 1, \
-                \"heron\" is in no record; try search {\"q\":\"ferns moss\"}";
+                \"heron\" is in no searched field; try search {\"q\":\"ferns moss\"}";
     assert!(answered.text.contains(line), "{}", answered.text);
     let tried =
         Client::new(&stored.services, owner()).good("search", &json!({ "q": "ferns moss" }));
@@ -69,35 +69,56 @@ fn a_search_without_hits_says_which_words_the_granted_records_have() {
 }
 
 #[test]
-fn a_word_that_only_an_unsearched_list_has_is_not_said_to_be_in_no_record() {
+fn every_answer_about_words_says_which_granted_lists_and_objects_it_does_not_look_into() {
     let tags = FieldValue::Json(r#"["heron","moss"]"#.to_owned());
-    let record = vec![("body".to_owned(), text("ferns")), ("tags".to_owned(), tags)];
+    let people = FieldValue::Json(r#"[{"name":"heron"}]"#.to_owned());
+    let record = vec![
+        ("body".to_owned(), text("ferns")),
+        ("people".to_owned(), people),
+        ("tags".to_owned(), tags),
+    ];
     let mut source = worlds::stream("a-mail", "notes", vec![("a".to_owned(), record)]);
-    let field = source.decl.fields.iter_mut().find(|field| field.name == "tags").unwrap();
-    *field = FieldDecl {
-        name: "tags".to_owned(),
-        schema: json!({ "type": "array", "items": { "type": "string" } }),
+    let list = |name: &str, schema: Json| FieldDecl {
+        name: name.to_owned(),
+        schema,
         exact: false,
         ops: Vec::new(),
         lexical: false,
         aggregations: Vec::new(),
     };
+    let texts = json!({ "type": "array", "items": { "type": "string" } });
+    for own in [list("tags", texts), list("people", json!({ "type": "array" }))] {
+        let declared = source.decl.fields.iter_mut().find(|field| field.name == own.name);
+        *declared.unwrap() = own;
+    }
     let world = World { sources: vec![source] };
     let source = &world.sources[0];
     let grants = [
-        worlds::grant("g", &[source], &["body", "tags"]),
+        worlds::grant("g", &[source], &["body", "tags", "people"]),
         worlds::grant("h", &[source], &["body"]),
     ];
     let stored = Stored::new(&mut Chance::of(1), &world, &grants);
-    let asked = json!({ "q": "heron" });
-    let said =
-        |grant: &str| Client::new(&stored.services, client(grant, "t")).good("search", &asked).text;
-    let with = said("g");
-    assert!(with.contains("no search looks into the lists of `tags`"), "{with}");
-    assert!(with.contains("\"heron\" is in no searched field"), "{with}");
-    let without = said("h");
-    assert!(!without.contains("tags"), "a field that the grant hides: {without}");
-    assert!(without.contains("\"heron\" is in no record"), "{without}");
+    let ask = |grant: &str, tool: &str, asked: Json| {
+        Client::new(&stored.services, client(grant, "t")).good(tool, &asked).text
+    };
+    for q in ["heron", "ferns"] {
+        let count = json!({ "stream": "notes", "metric": "count", "q": q });
+        let found = [("search", json!({ "q": q })), ("aggregate", count)];
+        for (tool, asked) in found {
+            let with = ask("g", tool, asked.clone());
+            let left_out = "no search looks into the lists or objects of `people`, `tags`";
+            assert!(with.contains(left_out), "{with}");
+            let without = ask("h", tool, asked);
+            let names = ["tags", "people", "looks into"];
+            assert!(names.iter().all(|it| !without.contains(it)), "hidden fields: {without}");
+        }
+    }
+    for grant in ["g", "h"] {
+        let none = ask(grant, "search", json!({ "q": "heron" }));
+        assert!(none.contains("\"heron\" is in no searched field"), "{none}");
+    }
+    let named = ask("g", "search", json!({ "q": "body:ferns" }));
+    assert!(!named.contains("no search looks into"), "a term that names its field: {named}");
 }
 
 #[test]

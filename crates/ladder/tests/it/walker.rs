@@ -678,8 +678,7 @@ fn item_in_text(tool: &str, rest: &str, first: Option<&str>) -> RecordPage {
     let mut page = RecordPage { id: id.to_owned(), ..RecordPage::default() };
     if tool == "query_records" && rest.starts_with('{') {
         let (fields, rest) = lines::json_at_start(rest).unwrap();
-        let marks = rest.strip_prefix(" not_as_declared=").map(lines::json_at_start);
-        assert_eq!(marks.map_or(rest, |marks| marks.unwrap().1), "");
+        assert_eq!(without_marks(rest), "");
         page.fields = fields.as_object().unwrap().clone();
     } else if let (Some(rest), true) = (rest.strip_suffix(" complete"), tool == "search") {
         // A title may contain ` field=`. It is JSON, and comes first.
@@ -693,6 +692,14 @@ fn item_in_text(tool: &str, rest: &str, first: Option<&str>) -> RecordPage {
         page.fields.insert(field.as_str().unwrap().to_owned(), text);
     }
     page
+}
+
+/// Returns what follows the marks of a record's fields.
+fn without_marks(rest: &str) -> &str {
+    [" not_as_declared=", " not_looked_into="].into_iter().fold(rest, |rest, mark| {
+        let marks = rest.strip_prefix(mark).map(lines::json_at_start);
+        marks.map_or(rest, |marks| marks.unwrap().1)
+    })
 }
 
 impl RecordPage {

@@ -14,6 +14,7 @@ use stile_domain::records::aggregator::{
     AggregateOverflow, Aggregator, GroupKey, GroupPage, LeftOutValues, MeasuredValue, RecordGroup,
 };
 use stile_domain::records::filter::Condition;
+use stile_domain::records::pieces::INLINE_BYTES;
 use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::request::{AggregateRecords, ReadOperation as _};
 use stile_domain::records::sealed_cursor::{Binding, GroupsCursor};
@@ -34,6 +35,7 @@ use crate::request_target::RequestAddress;
 use crate::response_meta::{add_warnings, response_meta};
 use crate::response_sink::{ResponseSink, write_json_string};
 use crate::search_query::{broad_terms, parse_query, query_text, query_warnings};
+use crate::unsearched_lists;
 
 /// How much of a long text an answer has as the key of a group, in scalar values.
 const MAX_KEY_CHARS: u64 = 256;
@@ -97,6 +99,10 @@ impl AnsweredRequest for AggregateRecords {
             let warnings = passed_over::warnings(context, sources, &asked, &mut count)?;
             add_warnings(&mut meta, warnings);
             add_warnings(&mut meta, recurrences.warnings());
+            if let Some(query) = &records.query {
+                let unsearched = unsearched_lists::warning(context, sources, query)?;
+                add_warnings(&mut meta, unsearched.into_iter().collect());
+            }
             if let Some((field, ..)) = &requested.by_time {
                 let conditions = &records.conditions;
                 let once = Recurrences::counted_once(context, sources, conditions, field.name)?;
@@ -246,13 +252,18 @@ fn left_out_warnings(requested: &AggregationRequest<'_>, left_out: &[LeftOutValu
             "field" => "was left out",
             _ => "counts in the group `null`",
         };
-        let LeftOutValues { values, example, lists, member } = left_out;
-        let of_values = (format!("a value {fault}"), *values, format!("which {end}"), example);
+        let LeftOutValues { values, example, long_lists, lists, member } = left_out;
+        let end = format!("which {end}");
+        let of_values = (format!("a value {fault}"), *values, end.clone(), example);
+        let long = format!("a list longer than {INLINE_BYTES} bytes");
+        let of_long_lists = (long, *long_lists, end, &None);
         let others = "of which the other members count".to_owned();
         let of_members = (format!("a list with a member {fault}"), *lists, others, member);
-        for (code, (has, records, end, example)) in
-            [("values_left_out", of_values), ("members_left_out", of_members)]
-        {
+        for (code, (has, records, end, example)) in [
+            ("values_left_out", of_values),
+            ("long_lists_left_out", of_long_lists),
+            ("members_left_out", of_members),
+        ] {
             if records == 0 {
                 continue;
             }

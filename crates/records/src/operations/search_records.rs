@@ -137,13 +137,11 @@ fn search_within(
         let warnings = passed_over_warnings(context, (&sources, search), &asked, out)?;
         add_warnings(&mut meta, warnings);
         add_warnings(&mut meta, recurrences.warnings());
+        let unsearched = unsearched_lists::warning(context, &sources, &query)?;
+        add_warnings(&mut meta, unsearched.into_iter().collect());
     }
     if page.hits.is_empty() && after.is_none() {
         add_term_counts(context, &mut meta, &sources, &conditions, &query)?;
-        if !query.terms.is_empty() {
-            let unsearched = unsearched_lists::warning(context, &sources)?;
-            add_warnings(&mut meta, unsearched.into_iter().collect());
-        }
     }
     let excerpt = |at: u64| {
         let start = at.saturating_sub(EXCERPT_BEFORE);

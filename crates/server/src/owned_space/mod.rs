@@ -54,8 +54,8 @@ const ANOTHER_FOLDER: &str = "Another folder is at the place of your files, perh
     same.";
 
 /// What a page says while the folder of a person's files is missing.
-const MISSING_FOLDER: &str = "The folder of your files is missing: it was served before and is not \
-    there now. Nothing was made in its place, and your records go on. The operator of this server \
+const MISSING_FOLDER: &str = "The folder of your files is missing: it is not at its place, or \
+    something else is there. Nothing was made in its place, and your records go on. The operator of this server \
     puts it back.";
 
 /// The most pages that follow the journal at once.

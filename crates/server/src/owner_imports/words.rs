@@ -1,6 +1,7 @@
 //! What an import found and did, in sentences. The command line and the owner's page add what to do
 //! about it, each in its own terms.
 
+use stile_domain::records::pieces::INLINE_BYTES;
 use stile_domain::unseen::shown_ends;
 use stile_import::importer::ImportTarget;
 use stile_import::report::{BadRow, ImportReport, MisfitValues};
@@ -34,22 +35,26 @@ pub fn counts(report: &ImportReport) -> String {
 /// Says how many rows are older than what is stored, and how many are of an older export, a line
 /// for each.
 pub fn older(report: &ImportReport) -> Vec<String> {
-    older_by_field(report).into_iter().chain(of_older_export(report)).collect()
+    older_by_field(report).into_iter().chain(of_older_exports(report)).collect()
 }
 
-fn of_older_export(report: &ImportReport) -> Option<String> {
-    let rows = report.outdated;
-    let (rows, differ) = if rows == 1 {
-        ("1 row".to_owned(), "differs")
-    } else {
-        (format!("{rows} rows"), "differ")
-    };
-    (report.outdated > 0).then(|| {
-        format!(
-            "{rows} {differ} from what is stored and changed nothing: the export is older than the \
-             one that was imported before, or its files do not say when it was made"
-        )
+fn of_older_exports(report: &ImportReport) -> Vec<String> {
+    let older = report.outdated.saturating_sub(report.undated);
+    let reasons = [
+        (older, "the export is older than the one that was imported before"),
+        (
+            report.undated,
+            "the times of its files do not say when the export was made. Import its zip file as you \
+             got it, or unpack that with its times",
+        ),
+    ];
+    let said = reasons.into_iter().filter(|(rows, _)| *rows > 0);
+    said.map(|(rows, why)| {
+        let rows =
+            if rows == 1 { "1 row differs".to_owned() } else { format!("{rows} rows differ") };
+        format!("{rows} from what is stored and changed nothing: {why}")
     })
+    .collect()
 }
 
 fn older_by_field(report: &ImportReport) -> Option<String> {
@@ -112,6 +117,13 @@ pub fn replaced(report: &ImportReport) -> Option<String> {
 /// it, a line for each.
 pub fn misfits(report: &ImportReport) -> Vec<String> {
     let mut lines: Vec<String> = report.misfits.iter().map(misfit).collect();
+    lines.extend(report.long_lists.iter().map(|(name, rows)| {
+        let name = shown_ends(name, NAME_CHARS);
+        format!(
+            "{rows} list(s) of `{name}` are longer than {INLINE_BYTES} bytes: filters and counts do \
+             not look into them. A search does, where `{name}` is searched"
+        )
+    }));
     if !report.added_fields.is_empty() {
         let added = list(&mut report.added_fields.iter());
         lines.push(format!("The stream now declares {added} too"));

@@ -647,6 +647,21 @@ fn a_folder_of_a_person_that_is_gone_is_not_replaced_by_an_empty_one() {
     assert_eq!(hosted.letters(&owner), ["the heron of ann", "the heron of ann"]);
     std::fs::rename(&away, &folder).unwrap();
     assert_eq!(hosted.call(&token, "file.list", &json!({}))["isError"], false);
+    // A file in the place of the folder, or of the one around it, is no folder either.
+    for place in [folder.join("notes"), folder.clone()] {
+        std::fs::rename(&place, &away).unwrap();
+        std::fs::write(&place, "no folder").unwrap();
+        hosted.call_until(&token, "is missing");
+        assert_eq!(hosted.letters(&owner), ["the heron of ann", "the heron of ann"]);
+        std::fs::remove_file(&place).unwrap();
+        std::fs::rename(&away, &place).unwrap();
+        assert_eq!(hosted.call(&token, "file.list", &json!({}))["isError"], false);
+    }
+    // Also where the person was never served a file.
+    let bob = hosted.person("bob");
+    let owner = hosted.stile(&["token", "--person", "bob", "--owner"]);
+    std::fs::write(hosted.people().join(&bob), "no folder").unwrap();
+    assert_eq!(hosted.letters(&owner), ["the heron of bob", "the heron of bob"]);
     let (_, log) = hosted.stopped_for(|_| ());
     assert!(log.contains("was served and is not there") && log.contains(&ann), "{log}");
 }

@@ -1,6 +1,6 @@
 //! Tests of the aggregator: sums, groups and what is left out.
 
-use super::StoredValue::{Bool, Json, LongText, Null, Number, Text};
+use super::StoredValue::{Bool, Json, LongJson, LongText, Null, Number, Text};
 use super::*;
 use crate::records::stored_body::LongValue;
 use proptest::prelude::*;
@@ -191,10 +191,14 @@ fn members_of_lists_that_do_not_count_are_counted_beside_those_that_do() {
     let left_out = LeftOutValues {
         values: 1,
         example: Some("[8,9]".into()),
+        long_lists: 0,
         lists: 3,
         member: Some("7".into()),
     };
     assert_eq!(by_value.left_out(), std::slice::from_ref(&left_out));
-    assert_eq!(distinct.left_out(), [left_out]);
+    assert_eq!(distinct.left_out(), std::slice::from_ref(&left_out));
     assert_eq!(distinct.value(), MeasuredValue::Whole(3));
+    let long = LongJson(LongValue { chars: 2000, bytes: 2000, digest: [7; 32] });
+    by_value.add(0, &[Some(long)]).unwrap();
+    assert_eq!(by_value.left_out(), [LeftOutValues { long_lists: 1, ..left_out }]);
 }

@@ -22,6 +22,8 @@ pub struct DeclaredField {
     /// The types of the members, if the field holds lists of texts, numbers or booleans, and only
     /// lists; otherwise empty.
     pub members: TypeSet,
+    /// Whether the field may hold lists or objects with texts in them, as far as its schema says.
+    pub has_nested_texts: bool,
     /// Whether the field's strings are bytes in base64: the schema's `contentEncoding` is `base64`
     /// or `base64url`.
     pub binary: bool,
@@ -60,6 +62,12 @@ impl DeclaredField {
     pub fn has_words(&self) -> bool {
         let has_text = |types: TypeSet| types.contains(JsonType::String);
         has_text(self.types) || self.is_list() && has_text(self.members)
+    }
+
+    /// Whether a value is a list that is kept in pieces, into which neither a filter nor an
+    /// aggregate looks, though the field holds lists whose members can be compared.
+    pub fn is_long_list(&self, value: StoredValue<'_>) -> bool {
+        self.is_list() && matches!(value, StoredValue::LongJson(_))
     }
 
     /// Whether the field holds only numbers and null.
@@ -240,6 +248,7 @@ pub(super) fn parse_fields(
             types,
             format,
             members: members_of(types, property.value),
+            has_nested_texts: has_nested_texts(types, property.value),
             binary: is_binary(property.value),
             filterable: false,
             operators: Vec::new(),
@@ -256,6 +265,21 @@ fn members_of(types: TypeSet, property: Option<&Json>) -> TypeSet {
     let items = items.filter(|_| types.are_only(&[JsonType::Array]));
     let members = items.and_then(|items| type_set::parse_property(items).ok());
     members.map(|(members, _)| members).filter(|members| members.is_scalar()).unwrap_or_default()
+}
+
+/// Whether a value of a property may be an object, or a list with a text, a list or an object in
+/// it.
+fn has_nested_texts(types: TypeSet, property: Option<&Json>) -> bool {
+    let has_texts = |items: &Json| match type_set::parse_property(items) {
+        Ok((members, format)) => {
+            members.contains(JsonType::String) && format.is_none()
+                || has_nested_texts(members, Some(items))
+        }
+        Err(_) => true,
+    };
+    let items = property.and_then(|property| property.get("items"));
+    types.contains(JsonType::Object)
+        || types.contains(JsonType::Array) && items.is_none_or(has_texts)
 }
 
 /// Whether the schema of a property says that its strings are base64 (RFC 4648).

@@ -1,14 +1,15 @@
 //! Reads a date, or a date and time, as people and banks write it.
 //!
 //! *Shape*: `05.01.2026`, `1/26/2026`, `5 Jan 2026`, `Jan 5, 2026`, `5 de enero de 2026`,
-//! `2026年1月5日`, `2026/01/05`, with the name of
-//! the weekday before it or not, and behind it a time of day such as `9:05`, `21:05:30.5` or `9:05
-//! PM` and a zone such as `+0000`, `-05:00`, `UTC`, `CET` or `Europe/Zurich`. An abbreviation that
-//! several zones have, such as `CST`, is left out, so the time stays that of the place. With points
-//! the day is first. A year of two digits lies between 1970 and 2069.
+//! `2026年1月5日`, `2026. 1. 5.`, `2026/01/05`, with the name of the weekday before it or not, and
+//! behind it a time of day such as `9:05`, `21:05:30.5`, `9:05 PM`, `下午 9:05` or `오후 9:05`, and a
+//! zone such as `+0000`, `-05:00`, `UTC`, `CET` or `Europe/Zurich`. An abbreviation that several
+//! zones have, such as `CST`, is left out, so the time stays that of the place. With points the day
+//! is first. A year of two digits lies between 1970 and 2069.
 
 use std::borrow::Cow;
 
+use crate::records::half_day::HalfDay;
 use crate::records::instant::Instant;
 use crate::records::zone::Zone;
 
@@ -68,7 +69,7 @@ pub fn to_rfc3339(text: &str, order: DateOrder) -> Option<String> {
     }
     let plain = without_words(without_weekday(text));
     let (date, rest) = date(&plain, order)?;
-    let rest = rest.strip_prefix(',').unwrap_or(rest);
+    let rest = without_weekday_behind(rest.strip_prefix([',', '.']).unwrap_or(rest));
     let (clock, zone) = match rest.trim() {
         "" => (String::new(), ""),
         clock => time(rest.strip_prefix(['T', ' ']).map(|_| clock.trim_start_matches('T'))?)?,
@@ -119,6 +120,28 @@ fn without_weekday(text: &str) -> &str {
     let rest = rest.trim_start_matches([',', '.']).trim_start();
     let is_weekday = (2..=10).contains(&name.chars().count()) && month(name).is_none();
     if is_weekday && rest.starts_with(|first: char| first.is_ascii_digit()) { rest } else { text }
+}
+
+/// Removes the name of a weekday behind a date in Chinese, Japanese or Korean, as in `2026/1/5(月)`
+/// and `2026-01-05 星期一 9:05`.
+fn without_weekday_behind(rest: &str) -> &str {
+    let name = rest.trim_start();
+    let (opens, name) = match name.strip_prefix(['(', '（']) {
+        Some(name) => (true, name),
+        None => (false, name),
+    };
+    let named = ["星期", "周", "週"].into_iter().find_map(|word| name.strip_prefix(word));
+    let mut letters = named.unwrap_or(name).chars();
+    let is_day = letters
+        .next()
+        .is_some_and(|day| "日月火水木金土一二三四五六天월화수목금토일".contains(day));
+    let behind = letters.as_str();
+    let whole = ["曜日", "요일", "曜"].into_iter().find_map(|word| behind.strip_prefix(word));
+    if !is_day || !opens && named.is_none() && whole.is_none() {
+        return rest;
+    }
+    let behind = whole.unwrap_or(behind);
+    if opens { behind.strip_prefix([')', '）']).unwrap_or(rest) } else { behind }
 }
 
 /// The marks behind the numbers of a date in Japanese and Chinese, and in Korean.
@@ -218,6 +241,8 @@ fn year(word: &str) -> Option<u32> {
 
 /// Reads a time of day, and returns it as RFC 3339 has it behind a date, with the text of its zone.
 fn time(text: &str) -> Option<(String, &str)> {
+    let (before, text) =
+        HalfDay::strip(text).map_or((None, text), |(half, text)| (Some(half), text));
     let clock = text.find(|character: char| !matches!(character, '0'..='9' | ':' | '.' | ','));
     let (clock, rest) = text.split_at(clock.unwrap_or(text.len()));
     let mut parts = clock.split(':');
@@ -230,17 +255,27 @@ fn time(text: &str) -> Option<(String, &str)> {
     }
     let second = number(second)?;
     let rest = rest.trim();
-    let half = rest.get(..2).map(str::to_ascii_lowercase);
-    let (hour, rest) = match (half.as_deref(), hour) {
-        (Some("am"), 1..=11) | (Some("pm"), 12) => (hour, rest.get(2..)?),
-        (Some("am"), 12) => (0, rest.get(2..)?),
-        (Some("pm"), 1..=11) => (hour + 12, rest.get(2..)?),
-        (Some("am" | "pm"), _) => return None,
-        _ => (hour, rest),
+    let (hour, rest) = match (before, half_behind(rest)) {
+        (Some(half), None) => (half.hour(hour)?, rest),
+        (None, Some((half, rest))) => (half.hour(hour)?, rest),
+        (None, None) => (hour, rest),
+        (Some(_), Some(_)) => return None,
     };
     let point = if fraction.is_empty() { "" } else { "." };
     let clock = format!("T{hour:02}:{minute:02}:{second:02}{point}{fraction}");
     Some((clock, rest.trim().trim_start_matches("Uhr").trim_matches(['(', ')', '[', ']', ' '])))
+}
+
+/// Removes the half of the day at the beginning of what is behind a time: `PM -05` or `p. m.`.
+fn half_behind(rest: &str) -> Option<(HalfDay, &str)> {
+    let places = rest.char_indices().map(|(at, character)| at + character.len_utf8()).take(6);
+    let ends = places.filter(|end| {
+        rest.get(*end..)
+            .is_some_and(|behind| !behind.starts_with(|it: char| it.is_alphabetic() || it == '.'))
+    });
+    ends.filter_map(|end| rest.split_at_checked(end))
+        .filter_map(|(word, behind)| Some((HalfDay::behind(word)?, behind)))
+        .last()
 }
 
 /// Abbreviations of zones that mean one offset.
@@ -316,6 +351,21 @@ mod tests {
             ("5 février 2026 à 09:05", "2026-02-05T09:05:00", "2026-02-05T09:05:00"),
             ("2026年1月5日 9:05", "2026-01-05T09:05:00", "2026-01-05T09:05:00"),
             ("2026년 1월 5일", "2026-01-05", "2026-01-05"),
+            ("2026년 1월 5일 오후 9:05", "2026-01-05T21:05:00", "2026-01-05T21:05:00"),
+            ("2026. 1. 5.", "2026-01-05", "2026-01-05"),
+            ("2026. 1. 5. 오전 12:05:30", "2026-01-05T00:05:30", "2026-01-05T00:05:30"),
+            ("2026-01-05 월요일 오후 9:05", "2026-01-05T21:05:00", "2026-01-05T21:05:00"),
+            ("2026年1月5日 下午9:05", "2026-01-05T21:05:00", "2026-01-05T21:05:00"),
+            ("2026年1月5日下午9:05", "2026-01-05T21:05:00", "2026-01-05T21:05:00"),
+            ("2026/1/5 上午 09:05", "2026-01-05T09:05:00", "2026-01-05T09:05:00"),
+            ("2026/1/5 凌晨12:05", "2026-01-05T00:05:00", "2026-01-05T00:05:00"),
+            ("2026/1/5 中午12:05", "2026-01-05T12:05:00", "2026-01-05T12:05:00"),
+            ("2026/1/5 晚上8:05", "2026-01-05T20:05:00", "2026-01-05T20:05:00"),
+            ("2026-1-5 星期一 晚上12:05", "", ""),
+            ("2026/01/05(月) 午後0:05", "2026-01-05T12:05:00", "2026-01-05T12:05:00"),
+            ("2026年1月5日（月） 午前9:05", "2026-01-05T09:05:00", "2026-01-05T09:05:00"),
+            ("5/5/2026 9:05 p. m.", "2026-05-05T21:05:00", "2026-05-05T21:05:00"),
+            ("05.01.2026 9:05 μ.μ.", "2026-01-05T21:05:00", "2026-01-05T21:05:00"),
             ("5 de enero de la tarde", "", ""),
             ("Mon, 5 Jan 2026", "2026-01-05", "2026-01-05"),
             ("Mo 05.01.2026", "2026-01-05", "2026-01-05"),

@@ -163,9 +163,8 @@ impl<'t> Spelled<'t> {
             [("DR", true, false), ("CR", false, false), ("S", true, true), ("H", false, true)]
         {
             let Some(rest) = self.body.strip_suffix(word).map(str::trim_end) else { continue };
-            let digits = rest.bytes().rev().take_while(u8::is_ascii_digit).count();
-            let before = rest.len().checked_sub(digits + 1).and_then(|at| rest.get(at..=at));
-            if digits > 0 && (!needs_cents || (digits == 2 && matches!(before, Some("." | ",")))) {
+            let is_behind_digit = rest.ends_with(|last: char| last.is_ascii_digit());
+            if is_behind_digit && (!needs_cents || has_cents(rest)) {
                 (self.body, self.has_side) = (rest, true);
                 self.minus_signs += usize::from(is_negative);
                 return;
@@ -181,6 +180,9 @@ impl<'t> Spelled<'t> {
             (self.body, self.minus_signs) = (rest.trim_end(), self.minus_signs + 1);
         } else if let Some(rest) = self.body.strip_prefix('+') {
             (self.body, self.has_plus) = (rest.trim_start(), true);
+        } else if let Some(rest) = self.body.strip_suffix('+').filter(|rest| has_cents(rest)) {
+            // Without cents it is a word, such as `18+`.
+            (self.body, self.has_plus) = (rest, true);
         }
     }
 
@@ -202,6 +204,13 @@ impl<'t> Spelled<'t> {
     fn split(self) -> (bool, bool, &'t str) {
         (self.minus_signs == 1, self.has_plus, self.body)
     }
+}
+
+/// Whether a number ends in a mark and two digits.
+fn has_cents(number: &str) -> bool {
+    let digits = number.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let before = number.len().checked_sub(digits + 1).and_then(|at| number.get(at..=at));
+    digits == 2 && matches!(before, Some("." | ","))
 }
 
 /// Removes the marks between groups of digits. All marks are equal; the last group has three
@@ -256,6 +265,8 @@ mod tests {
             ("-4,20", None, Some("-4.20")),
             ("(1,204.20)", Some("-1204.20"), None),
             ("1.204,20-", None, Some("-1204.20")),
+            ("1.204,20+", None, Some("1204.20")),
+            ("18+", None, None),
             ("\u{2212}3", Some("-3"), Some("-3")),
             ("1'204.20", Some("1204.20"), None),
             ("1 204,20", None, Some("1204.20")),

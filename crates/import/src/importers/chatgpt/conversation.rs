@@ -43,7 +43,12 @@ pub struct Conversation {
     id: Option<String>,
     title: Option<String>,
     created: Option<String>,
+    /// How many messages of Claude or Grok have neither text nor files, or are none.
+    left_out: u64,
 }
+
+/// What is left out of conversations, for the person who imports.
+pub(super) const EMPTY: &str = "messages with neither text nor files";
 
 /// For each node the identifier of the nearest message above it.
 type Parents = HashMap<String, Option<Arc<str>>>;
@@ -52,7 +57,10 @@ impl Conversation {
     /// Parses an element of `conversations.json`.
     pub fn parse(conversation: RecordFields) -> Result<Self, NotAConversation> {
         let mut conversation = JsonObject(conversation);
-        let all = match conversation.take("mapping") {
+        let messages =
+            ["chat_messages", "responses"].iter().map(|name| conversation.items(name).len());
+        let messages: usize = messages.sum();
+        let all: Vec<(Node, String)> = match conversation.take("mapping") {
             Some(mapping) => {
                 let JsonObject(mapping) = JsonObject::parse(&mapping).ok_or(NotAConversation)?;
                 // A row with a repeated name was refused before, so each node has its own name.
@@ -62,10 +70,14 @@ impl Conversation {
                 .or_else(|| grok::nodes(&conversation))
                 .ok_or(NotAConversation)?,
         };
+        let shown = all.iter().filter(|(node, _)| node.message.is_some()).count();
+        let left_out = messages.saturating_sub(shown) as u64;
         let (mut nodes, mut order) = (HashMap::new(), Vec::new());
         for (node, id) in all {
-            order.push(id.clone());
-            nodes.insert(id, node);
+            // A second message with an identifier is another version of the first.
+            let name = if nodes.contains_key(&id) { format!("{id}\n{}", order.len()) } else { id };
+            order.push(name.clone());
+            nodes.insert(name, node);
         }
         let current = conversation.text("current_node").filter(|id| nodes.contains_key(*id));
         let current_branch = branch(&nodes, current.or_else(|| latest_leaf(&nodes, &order)));
@@ -80,7 +92,13 @@ impl Conversation {
         let title = first(&["title", "name"]);
         let created = about.unix_time("create_time").map(|instant| instant.to_rfc3339());
         let created = created.or_else(|| claude::time(&about)).or_else(|| grok::time(&about));
-        Ok(Self { nodes, order: order.into_iter(), current_branch, parents, id, title, created })
+        let order = order.into_iter();
+        Ok(Self { nodes, order, current_branch, parents, id, title, created, left_out })
+    }
+
+    /// Takes how many messages are left out. Hidden messages of ChatGPT do not count.
+    pub(super) fn take_left_out(&mut self) -> u64 {
+        std::mem::take(&mut self.left_out)
     }
 
     /// Returns the next message as a row, in the order of the nodes. Files that the message refers

@@ -10,10 +10,11 @@ use stile_records::rows::{DecodedRow, RowDecoder as _};
 
 use super::super::wrapped_json::{RowsPath, WrappedRows};
 use super::super::{json_members, json_text};
-use super::conversation::Conversation;
+use super::conversation::{Conversation, EMPTY};
 use crate::exported_files::ExportedFiles;
 use crate::importer::{
-    Contents, ImportRow, ImportRows, ImportTarget, Importer, LocatedRow, Recognition, UnusableRow,
+    Contents, ImportRow, ImportRows, ImportTarget, Importer, LeftOutRows, LocatedRow, Recognition,
+    UnusableRow,
 };
 use crate::source::InputPath;
 
@@ -69,6 +70,7 @@ fn open(path: &InputPath, target: &ImportTarget) -> io::Result<Box<dyn ImportRow
         conversations: WrappedRows::new(json_text::open(&path)?, rows),
         target: target.clone(),
         current: None,
+        left_out: 0,
     }))
 }
 
@@ -79,6 +81,7 @@ struct Rows {
     /// The conversation that is read, the line where it begins, and the halves of surrogate pairs
     /// in it, which its first message reports.
     current: Option<(Conversation, u64, u64)>,
+    left_out: u64,
 }
 
 impl ImportRows for Rows {
@@ -97,8 +100,9 @@ impl ImportRows for Rows {
                 return Ok(None);
             };
             let parsed = row.map_err(UnusableRow::from).and_then(|row| {
-                let conversation = Conversation::parse(row.fields)
+                let mut conversation = Conversation::parse(row.fields)
                     .map_err(|bad| UnusableRow::new("no_conversation", bad))?;
+                self.left_out += conversation.take_left_out();
                 Ok((conversation, line, row.replaced))
             });
             match parsed {
@@ -109,6 +113,10 @@ impl ImportRows for Rows {
                 }
             }
         }
+    }
+
+    fn left_out(&self) -> Option<LeftOutRows> {
+        (self.left_out > 0).then_some((EMPTY, self.left_out))
     }
 
     fn consumed(&self) -> u64 {
@@ -131,8 +139,11 @@ mod tests {
         "create_time":{"$date":{"$numberLong":"1769936400500"}},"file_attachments":["f1"]}},
         {"response":{"_id":"m2","message":"In May.","sender":"ASSISTANT","model":"grok-4",
         "parent_response_id":"m1"}},
-        {"response":{"_id":"m3","message":" ","sender":"human"}}]},
-        {"conversation":{"id":"c2"},"responses":[]},{"other":1}],"projects":[]}"#;
+        {"response":{"_id":"m3","message":" ","sender":"human"}},null,{"response":null},
+        {"response":{"_id":"m4","message":{"a":1},"sender":"human"}}]},
+        {"conversation":{"id":"c2"},"responses":[
+        {"response":{"_id":"n1","message":"one","sender":"human"}},
+        {"response":{"_id":"n1","message":"two","sender":"human"}}]},{"other":1}],"projects":[]}"#;
 
     #[test]
     fn each_message_of_grok_has_the_fields_of_other_chats() {
@@ -149,10 +160,14 @@ mod tests {
         let import = |path| {
             let report = rig.import(&[recognised(path)], &[], BadRowPolicy::Skip, |_| ()).unwrap();
             assert_eq!(report.bad[0].code, "no_conversation");
+            assert_eq!(
+                report.left_out.iter().map(|it| (*it.0, *it.1)).collect::<Vec<_>>(),
+                [(super::EMPTY, 4)]
+            );
             counts(&report)
         };
-        assert_eq!(import(&lone), (2, 0, 0, 1));
-        assert_eq!((import(&zip), import(&renamed)), ((0, 0, 2, 1), (0, 0, 2, 1)));
+        assert_eq!(import(&lone), (4, 0, 0, 1));
+        assert_eq!((import(&zip), import(&renamed)), ((0, 0, 4, 1), (0, 0, 4, 1)));
         let (first, second) = (rig.record("m1"), rig.record("m2"));
         assert_eq!(
             json!([first["role"], first["text"], first["created_at"], first["conversation_title"]]),

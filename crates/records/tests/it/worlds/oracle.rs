@@ -19,7 +19,7 @@ use super::OperationRequest;
 use super::json::J;
 pub(crate) use bytes::ByteWindow;
 pub(crate) use fields::shown;
-pub(crate) use search::{occurs, word_warnings};
+pub(crate) use search::{occurs, unsearched_lists, word_warnings};
 
 use super::model::{Decl, EMITTED, FieldDecl, Grant, OPS, Rec, Source, World, time_of_text};
 use super::oracle_aggregate::Groups;

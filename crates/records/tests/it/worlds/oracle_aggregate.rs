@@ -12,7 +12,7 @@ use super::json::J;
 use super::model::{FIELDS, FieldDecl, Rec, Share, Source, pick, some, time_of_text};
 use super::oracle::{
     Answer, CURSOR, INVALID, Oracle, Params, Refusal, Seen, Takes, add_warnings, compare_numbers,
-    digest_of, members, members_and_nested, occurs, put, text_of, word_warnings,
+    digest_of, members, members_and_nested, occurs, put, text_of, unsearched_lists, word_warnings,
 };
 
 const METRICS: &[&str] = &["count", "sum", "avg", "min", "max", "count_distinct"];
@@ -182,6 +182,7 @@ impl Oracle<'_> {
             return Err(CURSOR);
         }
         let mut left_out = vec![Vec::new(); 1 + by_value.len() + 1];
+        let mut long_lists = vec![0; 1 + by_value.len() + 1];
         let mut left_members = vec![Vec::new(); 1 + by_value.len() + 1];
         let (mut rows, mut records) = (Vec::new(), 0);
         for seen in &sources {
@@ -210,7 +211,11 @@ impl Oracle<'_> {
                     if let Some(own) =
                         own.filter(|own| !is_used && **own != FieldValue::Null && !is_empty(own))
                     {
-                        left_out[at].push(own.clone());
+                        let is_long = matches!(own, FieldValue::Json(json) if json.len() > 1024);
+                        match is_long && seen.source.decl.field(name).unwrap().is_list() {
+                            true => long_lists[at] += 1,
+                            false => left_out[at].push(own.clone()),
+                        }
                     }
                 };
                 if let Some(name) = field {
@@ -250,6 +255,9 @@ impl Oracle<'_> {
             query.as_ref().is_none_or(|query| occurs(seen, key, record, query))
         };
         add_warnings(&mut meta, self.passed_over(&sources, params, &is_counted));
+        let unsearched = query.iter().filter(|_| cursor.is_none());
+        let unsearched = unsearched.filter_map(|query| unsearched_lists(&sources, query));
+        add_warnings(&mut meta, unsearched.collect());
         let J::Arr(mut warnings) = meta.take("warnings") else { panic!() };
         let named = field.map(|name| ("field", name, 0)).into_iter();
         let named =
@@ -257,6 +265,7 @@ impl Oracle<'_> {
         let named = named.chain(by_time.map(|name| ("group_by_time", name, 1 + by_value.len())));
         for (param, name, at) in named {
             warnings.extend(warning(param, name, part, &left_out[at]));
+            warnings.extend(long_warning(param, name, long_lists[at]));
             warnings.extend(members_warning(param, name, &left_members[at]));
         }
         put(&mut meta, "warnings", J::Arr(warnings));
@@ -385,6 +394,19 @@ fn warning(param: &str, name: &str, part: Option<&str>, values: &[FieldValue]) -
         "code": "values_left_out", "param": param,
         "message": format!("`{name}` has a value {fault} in {count} record(s), which {end}{such}"),
         "detail": { "field": name, "values": count, "example": example },
+    });
+    (count > 0).then(|| J::of(&told))
+}
+
+/// What is said of lists that are too long to be looked into.
+fn long_warning(param: &str, name: &str, count: usize) -> Option<J> {
+    let end = if param == "field" { "was left out" } else { "counts in the group `null`" };
+    let told = json!({
+        "code": "long_lists_left_out", "param": param,
+        "message": format!(
+            "`{name}` has a list longer than 1024 bytes in {count} record(s), which {end}"
+        ),
+        "detail": { "field": name, "values": count, "example": null },
     });
     (count > 0).then(|| J::of(&told))
 }

@@ -79,7 +79,7 @@ will open the new one, and those that ended. Stop the servers of both folders fi
 is a space of its own afterwards, which the tokens do not open.
 
 With --person and --spaces it is the folder of that person among those of all people. Run that as the \
-user of the servers. Servers that had the old folder open are to be started again.
+user of the servers. A server that runs finds the folder with the next request.
 
 Examples:
   stile space adopt ~/notes

@@ -63,8 +63,8 @@ fn rows_path(text: &str) -> Result<RowsPath, Failure> {
 fn encoding(name: &str) -> Result<Encoding, Failure> {
     Encoding::named(name).ok_or_else(|| {
         Failure::Usage(
-            "--encoding must be utf-8, utf-16, or an encoding with one byte for each character, such \
-             as windows-1252"
+            "--encoding must be utf-8, utf-16, or the name of another one, such as windows-1252 or \
+             shift_jis"
                 .to_owned(),
         )
     })

@@ -132,6 +132,19 @@ pub(crate) fn shown(
     if !marks.is_empty() {
         put(&mut shown, "not_as_declared", J::of(&Json::Object(marks)));
     }
+    let long: Map<String, Json> = left[..fitting]
+        .iter()
+        .filter(|told| {
+            let is_list = seen.source.decl.field(told.name).is_some_and(FieldDecl::is_list);
+            let own = record.field(told.name);
+            is_list && matches!(own, Some(FieldValue::Json(json)) if json.len() > 1024)
+        })
+        .map(|told| (told.name.to_owned(), "a list longer than 1024 bytes".into()))
+        .take(16)
+        .collect();
+    if !long.is_empty() {
+        put(&mut shown, "not_looked_into", J::of(&Json::Object(long)));
+    }
     if fitting < left.len() {
         let more = json!({ "shown": cut.before + fitting, "total": all.len() });
         put(&mut shown, "more_fields", J::of(&more));

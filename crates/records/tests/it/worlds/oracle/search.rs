@@ -11,6 +11,7 @@ use stile_domain::records::tokenizer::{
 };
 use stile_domain::records::value::FieldValue;
 
+use super::super::model::FieldDecl;
 use super::{
     EMITTED, INVALID, J, List, NOT_FOUND, Oracle, Params, Rec, Refusal, Seen, Source, add_warnings,
     compare, is_binary, place, put, time_of_text,
@@ -97,8 +98,8 @@ impl Oracle<'_> {
         let is_hit =
             |seen: &Seen<'_>, key: &str, record: &Rec| hit(seen, key, record, &query).is_some();
         add_warnings(&mut meta, self.passed_over(&sources, params, &is_hit));
-        if hits.is_empty() && !query.terms.is_empty() {
-            add_warnings(&mut meta, unsearched_lists(&sources).into_iter().collect());
+        if params.text("cursor").is_none() {
+            add_warnings(&mut meta, unsearched_lists(&sources, &query).into_iter().collect());
         }
         let limit = params.number("limit").unwrap_or(25) as usize;
         Ok(List {
@@ -307,24 +308,37 @@ fn width(json: &J) -> usize {
     }
 }
 
-/// What is said of lists of texts that no search looks into.
-fn unsearched_lists(sources: &[Seen<'_>]) -> Option<J> {
-    let of = |seen: &Seen<'_>| -> Vec<String> {
-        let lists = seen.source.decl.fields.iter().filter(|field| {
-            field.is_list() && field.member_types().contains(&"string") && seen.field(&field.name)
+/// What is said of lists and objects that a search does not look into.
+pub(crate) fn unsearched_lists(sources: &[Seen<'_>], query: &ParsedQuery) -> Option<J> {
+    let mut terms = query.terms.iter().chain(&query.excluded);
+    if query.terms.is_empty() || terms.all(|term| term.field.is_some()) {
+        return None;
+    }
+    let left_out = |seen: &Seen<'_>| -> Vec<(String, bool)> {
+        let left_out = seen.source.decl.fields.iter().filter(|field| {
+            let holds = |kind| field.types().contains(&kind);
+            let items = &field.schema["items"]["type"];
+            let is_words = *items == json!(null) || items.to_string().contains("\"string\"");
+            let has_words = holds("object") || holds("array") && is_words;
+            has_words && seen.field(&field.name) && !(field.is_list() && field.lexical)
         });
-        lists.filter(|field| !field.lexical).map(|field| field.name.to_string()).collect()
+        let decl = &seen.source.decl;
+        let is_filtered = |field: &FieldDecl| field.is_list() && decl.exact(field);
+        left_out.map(|field| (field.name.clone(), is_filtered(field))).collect()
     };
-    let fields: BTreeSet<String> = sources.iter().flat_map(of).collect();
+    let left_out: Vec<(String, bool)> = sources.iter().flat_map(left_out).collect();
+    let has_filtered = left_out.iter().any(|(_, is_filtered)| *is_filtered);
+    let fields: BTreeSet<String> = left_out.into_iter().map(|(name, _)| name).collect();
     let named: Vec<String> = fields.iter().take(5).map(|name| format!("`{name}`")).collect();
     let more = match fields.len() {
         0..=5 => String::new(),
         all => format!(" and {} more", all - 5),
     };
     let message = format!(
-        "no search looks into the lists of {}{more}: the declaration does not name them as \
-         `lexical_fields`; a filter finds a whole member",
-        named.join(", ")
+        "no search looks into the lists or objects of {}{more}, so more records may have these \
+         words{}",
+        named.join(", "),
+        if has_filtered { "; a filter finds a whole member of a list" } else { "" }
     );
     (!fields.is_empty()).then(|| {
         J::of(&json!({

@@ -6,12 +6,13 @@ use std::io::Write;
 
 use clap::ArgMatches;
 use stile_domain::records::identifiers::SourceName;
-use stile_import::collections::{DividedExport, ExportPart};
+use stile_import::collections::{DividedExport, ExportPart, notion};
 use stile_import::importer::ImportTarget;
 
 use super::rejected::RejectedRows;
 use super::report::{print_declared, print_misfits};
 use super::{ImportCommand, NOTHING_STORED, print_report, some_rejected};
+use crate::cli::compose::Owner;
 use crate::cli::failure::Failure;
 use crate::cli::flags;
 use crate::cli::terminal;
@@ -39,9 +40,13 @@ pub(super) fn run(
     }
     let DividedExport { collection, parts, skipped, unnamed } = export;
     for next in &unnamed {
+        let otherwise = match collection.parts_belong_together {
+            true => ". Rows whose pages are in another part are stored again with the whole export",
+            false => ", or import it next",
+        };
         terminal::print_to_stderr(&format!(
             "{next} looks like a further part of the export, and was not named: name all parts \
-             together, or import it next"
+             together{otherwise}"
         ))?;
     }
     for files in &skipped {
@@ -61,6 +66,7 @@ pub(super) fn run(
     }
     let parts = chosen(parts, flags::text(matches, "stream"))?;
     let command = ImportCommand::open(matches, environment)?;
+    let parts = stored_names(parts, &command.owner, &connection)?;
     let (mut bad, mut failed) = (0, Vec::new());
     for ExportPart { stream, inputs } in parts {
         let name = SourceName::parse(&stream).map_err(|bad| Failure::Failed(bad.to_string()))?;
@@ -93,6 +99,30 @@ pub(super) fn run(
         return Err(Failure::Failed(failed.join("\n")));
     }
     some_rejected(bad)
+}
+
+/// Gives the parts with databases of Notion the names that their streams have in the connection:
+/// a database that was renamed keeps its stream.
+fn stored_names(
+    mut parts: Vec<ExportPart>,
+    owner: &Owner,
+    connection: &SourceName,
+) -> Result<Vec<ExportPart>, Failure> {
+    let streams = owner.services.list_streams(&owner.caller, owner.now)?;
+    let of_connection = streams.iter().filter(|own| own.connection == *connection);
+    let names: Vec<&str> = of_connection.map(|own| own.stream.as_str()).collect();
+    for part in &mut parts {
+        let is_database = part.inputs.iter().any(|input| input.pages.is_some());
+        let stored = notion::stored_as(&part.stream, names.iter().copied());
+        if let Some(stored) = stored.filter(|_| is_database) {
+            terminal::print_to_stderr(&format!(
+                "{}: the database was renamed, and its stream stays `{stored}`",
+                part.stream
+            ))?;
+            part.stream = stored;
+        }
+    }
+    Ok(parts)
 }
 
 /// Returns the part that `--stream` names, or all. The only part of an export may get any name.

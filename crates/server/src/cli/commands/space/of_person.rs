@@ -78,8 +78,7 @@ pub(super) fn adopt(
     files.adopt(database, tenant)?;
     writeln!(
         output,
-        "Done. The next request finds the files and their history. Start a server again that says \
-         that the folder is not where it was."
+        "Done. The next request finds the files and their history, at each server that runs."
     )?;
     Ok(())
 }
