@@ -17,7 +17,9 @@ use super::{
 };
 
 /// Returns the first of `changes` that concerns each path.
-pub(super) fn first_changes(changes: &[PastChange]) -> BTreeMap<SpacePath, ChangeNumber> {
+pub(super) fn first_changes<'c>(
+    changes: impl Iterator<Item = &'c PastChange>,
+) -> BTreeMap<SpacePath, ChangeNumber> {
     let mut first = BTreeMap::new();
     for change in changes {
         for path in std::iter::once(&change.path).chain(&change.to) {
@@ -29,9 +31,11 @@ pub(super) fn first_changes(changes: &[PastChange]) -> BTreeMap<SpacePath, Chang
 
 /// Returns the moves of files that `changes` created and that nobody else changed in between, each
 /// with the creation.
-pub(super) fn moves_of_created(changes: &[PastChange]) -> BTreeMap<ChangeNumber, ChangeNumber> {
+pub(super) fn moves_of_created<'c>(
+    changes: impl Iterator<Item = &'c PastChange>,
+) -> BTreeMap<ChangeNumber, ChangeNumber> {
     let (mut created, mut moves) = (BTreeMap::new(), BTreeMap::new());
-    for change in changes.iter().filter(|change| !change.kind.is_of_folder()) {
+    for change in changes.filter(|change| !change.kind.is_of_folder()) {
         let known = created.remove(&change.path);
         let origin = match (known, change.before) {
             (_, None) => Some(change.number),
@@ -119,11 +123,11 @@ impl Planner<'_> {
                     }
                 }
             }
-            Whereabouts::InHistory(version) => match change.before {
+            Whereabouts::InHistory { version, before } => match change.before {
                 // Another client's changes in between are not taken back.
                 Some(_) if change.after != Some(*version) => return false,
                 None if change.after != Some(*version) => is_of_file = false,
-                Some(before) => *version = before,
+                Some(earlier) => (*version, *before) = (earlier, change.number),
                 None => {}
             },
             Whereabouts::Lost(lost) => {
@@ -151,7 +155,7 @@ impl Planner<'_> {
         &mut self,
         change: &PastChange,
         to: &SpacePath,
-        version: ContentHash,
+        (version, before): (ContentHash, ChangeNumber),
     ) {
         let (number, path) = (change.number, &change.path);
         let here = self.file(path, number).wanted;
@@ -160,16 +164,17 @@ impl Planner<'_> {
             return self.move_back_from(change, to);
         }
         match here {
-            None => self.give_on(path, number, version),
+            None => self.give_on(path, before, version),
             Some(here) if Some(here) == change.before => self.go_on_as_before(path, change),
             Some(_) => {
                 let left = self.leave_at((path, Some(path)), number, LeftReason::PathTaken);
-                self.add_detour(path, Whereabouts::InHistory(version), left);
+                self.add_detour(path, Whereabouts::InHistory { version, before }, left);
             }
         }
     }
 
-    /// Gives a file of which only the history has a version to the path that it had before a move.
+    /// Gives a file of which only the history has a version, which it had before a change, to the
+    /// path that it had before a move.
     pub(super) fn give_on(&mut self, path: &SpacePath, number: ChangeNumber, version: ContentHash) {
         let file = self.file(path, number);
         (file.wanted, file.before) = (Some(version), number);
@@ -179,9 +184,9 @@ impl Planner<'_> {
     /// Leaves a move of a file that is not there any more, or not what the move left, and names the
     /// path before the move.
     pub(super) fn lose(&mut self, change: &PastChange, place: &SpacePath, why: LeftReason) {
-        let moved = self.facts.moved_since(place, change.number);
+        let moved = self.lives.place_of(change.number).filter(|moved| *moved != place);
         let is_elsewhere =
-            moved.is_some_and(|moved| matches!(self.facts.now(&moved), PathNow::File(_)));
+            moved.is_some_and(|moved| matches!(self.facts.now(moved), PathNow::File(_)));
         let is_gone = why == LeftReason::GoneSince && !is_elsewhere;
         self.lose_further(change, Lost { place: place.clone(), why, is_gone });
     }

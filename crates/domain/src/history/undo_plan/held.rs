@@ -1,0 +1,46 @@
+//! Names the changes above which others stand.
+
+use crate::history::lives::{Held, Holding, Lives};
+
+use super::{LeftChange, LeftReason, PathNow, UndoFacts};
+
+/// Returns why changes are left above which others stand; `None` where nothing is to be done by
+/// now.
+pub(super) fn left(held: Held, lives: &Lives, facts: &mut dyn UndoFacts) -> Option<LeftChange> {
+    let Held { number, is_folder, path, why, by } = held;
+    let (to, why) = match why {
+        Holding::Moved { now, without } => {
+            let is_there = match is_folder {
+                true => facts.folder(&now).is_some(),
+                false => matches!(facts.now(&now), PathNow::File(_)),
+            };
+            match (is_there, without) {
+                (true, _) => (Some(now), LeftReason::MovedSince),
+                (false, Some(without)) => (Some(without), LeftReason::GoneSince),
+                (false, None) => return None,
+            }
+        }
+        Holding::Removed { without, version } => {
+            let back = without.as_ref().unwrap_or(&path);
+            let is_back = match version {
+                Some(version) => facts.now(back) == PathNow::File(version),
+                None => facts.folder(back).is_some(),
+            };
+            if is_back {
+                return None;
+            }
+            (without, LeftReason::GoneSince)
+        }
+        Holding::Changed { without } => match (facts.now(&path), without) {
+            (PathNow::File(now), Some(without)) if now == without => return None,
+            (PathNow::Nothing, None) => return None,
+            (PathNow::Nothing, Some(_)) => (None, LeftReason::GoneSince),
+            _ => (None, LeftReason::ChangedSince),
+        },
+        Holding::AsBefore => {
+            let call = lives.recorded(by?)?.call;
+            (None, LeftReason::BackThroughOther { call })
+        }
+    };
+    Some(LeftChange { number, path, to, why })
+}
