@@ -132,6 +132,19 @@ impl Lives {
         self.files.get(*self.of_change.get(&number)?)?.places.value()?.as_ref()
     }
 
+    /// Returns where a file is once changes are taken back, and what made it so.
+    pub fn left(
+        &self,
+        file: FileNumber,
+        asked: &BTreeSet<ChangeNumber>,
+    ) -> (Option<&SpacePath>, Option<&PastChange>) {
+        let Some(file) = self.files.get(file) else { return (None, None) };
+        let (places, versions) = (file.places.back(asked), file.versions.back(asked));
+        let made = [file.places.made_left(&places), file.versions.made_left(&versions)];
+        let made = made.into_iter().flatten().max().and_then(|made| self.changes.get(&made));
+        (file.places.left(&places).and_then(Option::as_ref), made)
+    }
+
     /// Returns which file is at a path after all changes.
     pub fn file_at(&self, path: &SpacePath) -> Option<FileNumber> {
         self.at.get(path).copied()
@@ -270,32 +283,48 @@ impl Lives {
         }
     }
 
+    /// Whether a change after `first` created a file.
+    fn began_after(&self, file: FileNumber, first: ChangeNumber) -> bool {
+        let places = self.files.get(file).map(|file| file.places.first());
+        places.flatten().is_some_and(|(place, at)| place.is_none() && at >= first)
+    }
+
     /// Goes on with a change of an undo that took back all changes since `first` which its file had
     /// by then.
     fn give_back(&mut self, change: &PastChange, first: ChangeNumber) {
         let (path, number) = (&change.path, change.number);
         let of_first = self.of_change.get(&first).copied();
-        let (file, place) = match (change.kind, &change.to) {
-            (PastChangeKind::Moved, Some(to)) => {
-                self.find_nothing(to, number);
-                (self.found(change), Some(to))
-            }
-            (PastChangeKind::Removed, _) => (self.found(change), None),
-            (PastChangeKind::Created, _) => {
+        let place = match change.kind {
+            PastChangeKind::Removed => None,
+            _ => Some(change.to.as_ref().unwrap_or(path)),
+        };
+        if let (PastChangeKind::Moved, Some(to)) = (change.kind, place) {
+            self.find_nothing(to, number);
+        }
+        let file = match change.kind {
+            PastChangeKind::Created => {
                 self.find_nothing(path, number);
-                (of_first.unwrap_or_else(|| self.begin((None, None), number)), Some(path))
+                of_first.unwrap_or_else(|| self.begin((None, None), number))
             }
+            PastChangeKind::Removed => self.found(change),
             _ => {
                 let there = self.found(change);
-                let other = match self.exchanges.get(&first) {
-                    Some([gone, came]) if *came == there => Some(*gone),
-                    _ => of_first.filter(|first| *first != there),
+                let file = match self.exchanges.get(&first) {
+                    Some([gone, came]) if *came == there => *gone,
+                    // Before it began, another one was there, of which nothing is known.
+                    _ if of_first.is_none() && self.began_after(there, first) => {
+                        self.begin((None, None), number)
+                    }
+                    _ => of_first.unwrap_or(there),
                 };
-                if let Some(came) = other {
-                    self.put(there, None, |file| file.places.give_back(None, number, first));
-                    self.exchanges.insert(number, [there, came]);
+                if file != there {
+                    self.put(there, None, |file| {
+                        file.places.give_back(None, number, first);
+                        file.versions.go_back(number, first);
+                    });
+                    self.exchanges.insert(number, [there, file]);
                 }
-                (other.unwrap_or(there), Some(path))
+                file
             }
         };
         self.of_change.insert(number, file);
@@ -417,7 +446,7 @@ impl Lives {
         asked: &BTreeSet<ChangeNumber>,
         held: &mut Vec<Held>,
     ) -> Vec<PastChange> {
-        let (places, versions) = (file.places.back(asked), file.versions.back(asked));
+        let (places, versions) = (file.places.back_at_once(asked), file.versions.back(asked));
         let now = file.places.value().cloned().flatten();
         let then = file.places.left(&places).cloned().flatten();
         let is_created = file.versions.left(&versions) == Some(&None);

@@ -67,6 +67,18 @@ impl<V: Clone + PartialEq> Timeline<V> {
         self.entries.last().map(|entry| &entry.value)
     }
 
+    /// Returns the first value, and the number before all changes.
+    pub(super) fn first(&self) -> Option<(&V, ChangeNumber)> {
+        self.entries.first().map(|entry| (&entry.value, entry.number))
+    }
+
+    /// Returns the change that made the value which is left once changes are taken back; `None` if
+    /// nobody knows what did.
+    pub(super) fn made_left(&self, back: &Back) -> Option<ChangeNumber> {
+        let source = self.entry(self.entry(back.place)?.source)?;
+        source.is_recorded.then_some(source.number)
+    }
+
     /// Returns the value that a change made.
     pub(super) fn value_of(&self, number: ChangeNumber) -> Option<&V> {
         let made = self.entries.iter().find(|it| it.is_recorded && it.number == number);
@@ -116,6 +128,8 @@ impl<V: Clone + PartialEq> Timeline<V> {
         let is_it = |place: &usize| self.entry(*place).is_some_and(|entry| entry.value == value);
         let place = before.filter(is_it).or_else(|| self.earlier(&value));
         let source = place.and_then(|place| self.entry(place)).map(|entry| entry.source);
+        // It may be a value of before all that is known.
+        let source = source.or(before.is_none().then_some(0));
         self.push((value, number), true, source);
     }
 
@@ -164,6 +178,20 @@ impl<V: Clone + PartialEq> Timeline<V> {
     /// Takes the changes back that are asked for, as far as no other change is above them.
     pub(super) fn back(&self, asked: &BTreeSet<ChangeNumber>) -> Back {
         self.back_from(self.last(), asked)
+    }
+
+    /// As `back`, and leaves out the changes before the value was the same as the one that is left.
+    pub(super) fn back_at_once(&self, asked: &BTreeSet<ChangeNumber>) -> Back {
+        let mut back = self.back(asked);
+        let mut way = Back { changes: Vec::new(), place: self.last() };
+        while self.left(&way) != self.left(&back)
+            && let Some((number, before)) = self.step(way.place, asked)
+        {
+            way.changes.push(number);
+            way.place = before;
+        }
+        back.changes = way.changes;
+        back
     }
 
     /// As `back`, and goes on through changes of others to the first change that is asked for whose

@@ -504,7 +504,7 @@ struct Planner<'a> {
     /// The folders that are there as before changes that removed or moved them.
     folders_as_before: Vec<(SpacePath, ChangeNumber)>,
     /// The files that cannot come back to a path, by that path.
-    detours: BTreeMap<SpacePath, Detour>,
+    detours: BTreeMap<(SpacePath, Option<FileNumber>), Detour>,
     /// The first change that concerns each path.
     first_changes: BTreeMap<SpacePath, ChangeNumber>,
     /// The moves of files that the changes created, with the creations.
@@ -574,10 +574,12 @@ impl Undoing {
                 (PastChangeKind::FolderMoved, Some(to)) => {
                     let comes = given.contains(&(*number, change.path.clone()));
                     let goes = taken.contains(&(*number, to.clone()));
+                    let is_by_hand = comes && is_by_hand(facts);
                     if comes && !goes && !lives.is_held(&to, *number) {
                         change.kind = PastChangeKind::FolderRemoved;
-                        return !is_by_hand(facts);
-                    } else if !comes && !is_to_merge(number, [&change.path, &to], facts) {
+                        return !is_by_hand;
+                    }
+                    if is_by_hand || !comes && !is_to_merge(number, [&change.path, &to], facts) {
                         (change.kind, change.path) = (PastChangeKind::FolderCreated, to);
                     } else {
                         change.to = Some(to);
@@ -623,6 +625,7 @@ fn planned<'a>(
             _ => planner.take_back(change),
         }
     }
+    planner.bring_back_what_waited();
     // A path comes before the paths below it, so a file goes before a folder takes its place.
     let paths: Vec<SpacePath> = planner.files.keys().cloned().collect();
     for path in paths {
@@ -695,22 +698,23 @@ impl Planner<'_> {
     /// Leaves a change of a file whose path another one has. If that one has the same content, the
     /// file is as before, and the undo of what brought the other one there is to come first.
     fn leave_out_of_taken(&mut self, change: &PastChange) {
-        let path = &change.path;
-        let wanted = self.file(path, change.number).wanted;
-        let is_asked = wanted == change.before
-            && self
-                .lives
-                .made_by(path, change.number, wanted)
-                .is_some_and(|made| self.asked.contains(&made.number));
-        match wanted == change.before && !is_asked {
-            true => self.go_on_as_before(path, change),
-            false => {
-                let why = LeftReason::PathTaken;
-                let left = self.leave_at((path, Some(path)), change.number, why);
-                if let (PastChangeKind::Removed, Some(version)) = (change.kind, change.before) {
-                    let file = Whereabouts::InHistory { version, before: change.number };
-                    self.add_detour(path, file, left);
-                }
+        let (path, number) = (&change.path, change.number);
+        let is_same = self.file(path, number).wanted == change.before;
+        let (lives, asked) = (self.lives, self.asked);
+        let (place, made) = self.holder(path).map_or((None, None), |it| lives.left(it, asked));
+        if !is_same || place != Some(path) {
+            let left = self.leave_at((path, Some(path)), number, LeftReason::PathTaken);
+            if let (PastChangeKind::Removed, Some(version)) = (change.kind, change.before) {
+                let file = Whereabouts::InHistory { version, before: number };
+                self.add_detour(change, file, left);
+            }
+            return;
+        }
+        let made = made.filter(|made| !made.author.is_of_owner());
+        if let Some(call) = made.map(|made| made.call) {
+            self.leave(number, path, LeftReason::BackThroughOther { call });
+            if change.kind == PastChangeKind::Removed {
+                self.add_detour(change, Whereabouts::Waiting { call }, None);
             }
         }
     }
@@ -772,7 +776,7 @@ impl Planner<'_> {
         let left = self.leave_at((&change.path, None), change.number, why);
         if let (PastChangeKind::Removed, Some(version)) = (change.kind, change.before) {
             let file = Whereabouts::InHistory { version, before: change.number };
-            self.add_detour(&change.path, file, left);
+            self.add_detour(change, file, left);
         }
     }
 
@@ -788,12 +792,12 @@ impl Planner<'_> {
         self.leave(change.number, path, LeftReason::BackThroughOther { call });
         if change.kind == PastChangeKind::Removed && is_move {
             // The file that is there is another one, of which nothing is to be taken back.
-            self.add_detour(path, Whereabouts::Waiting { call }, None);
+            self.add_detour(change, Whereabouts::Waiting { call }, None);
         }
     }
 
     fn move_back(&mut self, change: &PastChange, to: &SpacePath) {
-        let detour = self.detours.remove(to);
+        let detour = self.detours.remove(&(to.clone(), self.number_of(change)));
         if let Some(detour) = &detour {
             // The file may go back to the earlier path, or that is the one to name.
             self.leave_out(&detour.left);
@@ -805,11 +809,11 @@ impl Planner<'_> {
                 self.bring_back_moved(change, to, (version, before));
             }
             Some(Whereabouts::Lost(lost)) => self.lose_further(change, lost),
-            Some(Whereabouts::Going) => self.add_detour(&change.path, Whereabouts::Going, None),
+            Some(Whereabouts::Going) => self.add_detour(change, Whereabouts::Going, None),
             Some(Whereabouts::Waiting { call }) => {
                 let why = LeftReason::BackThroughOther { call };
                 self.leave(change.number, &change.path, why);
-                self.add_detour(&change.path, Whereabouts::Waiting { call }, None);
+                self.add_detour(change, Whereabouts::Waiting { call }, None);
             }
         }
     }
@@ -874,7 +878,7 @@ impl Planner<'_> {
                     let left = self.leave_at((to, None), change.number, why);
                     let lost =
                         Lost { place: to.clone(), why: LeftReason::GoneSince, is_gone: false };
-                    self.add_detour(&change.path, Whereabouts::Lost(lost), left);
+                    self.add_detour(change, Whereabouts::Lost(lost), left);
                 }
                 _ => self.lose(change, to, LeftReason::GoneSince),
             },
@@ -895,7 +899,7 @@ impl Planner<'_> {
                     true => self.add_detour_at(change, to, left),
                     false => {
                         let file = Whereabouts::InHistory { version, before };
-                        self.add_detour(&change.path, file, left);
+                        self.add_detour(change, file, left);
                     }
                 }
             }

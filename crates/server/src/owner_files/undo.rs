@@ -307,12 +307,25 @@ fn doubt_reasons(plan: &mut UndoPlan, changes: &[PastChange], unrecorded: &[Unre
 /// How long after the last change that a call recorded it may have made others, in microseconds.
 const MOST_CALL: i64 = 60 * 1_000_000;
 
-/// Returns all changes since the first of `changes` of the files and folders that these changed, in
-/// the order of their numbers.
+/// Returns all changes of the files and folders that `changes` changed, in the order of their
+/// numbers, since the first of them, or the first that one of them took back.
 fn related(owner: &OwnerFiles, changes: &[PastChange]) -> Result<Vec<PastChange>, HistoryError> {
-    let Some(first) = changes.first() else { return Ok(Vec::new()) };
-    let paths = changes.iter().flat_map(|it| std::iter::once(&it.path).chain(&it.to)).cloned();
-    owner.history.related_changes(paths, ChangeNumber(first.number.0 - 1))
+    let Some(mut first) = changes.first().map(|change| change.number) else {
+        return Ok(Vec::new());
+    };
+    let mut taken_back: BTreeSet<_> = changes.iter().filter_map(|it| it.takes_back).collect();
+    loop {
+        let begins = taken_back.first().map_or(first, |taken| first.min(*taken));
+        let paths = changes.iter().flat_map(|it| std::iter::once(&it.path).chain(&it.to)).cloned();
+        let related = owner.history.related_changes(paths, ChangeNumber(begins.0 - 1))?;
+        let of_undos = related.iter().filter(|change| taken_back.contains(&change.number));
+        let further: Vec<_> = of_undos.filter_map(|undo| undo.takes_back).collect();
+        taken_back.extend(further);
+        if taken_back.first().is_none_or(|taken| *taken >= begins) {
+            return Ok(related);
+        }
+        first = begins;
+    }
 }
 
 /// Returns changes without those that an undo recorded and did not make, since it was killed in

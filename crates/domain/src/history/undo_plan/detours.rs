@@ -61,31 +61,29 @@ impl Planner<'_> {
         let file = self.file(to, change.number);
         (file.wanted, file.before) = (None, origin);
         (file.has_changes, file.first) = (true, Some(origin));
-        self.add_detour(&change.path, Whereabouts::Going, None);
+        self.add_detour(change, Whereabouts::Going, None);
         true
     }
 
     pub(super) fn add_detour(
         &mut self,
-        path: &SpacePath,
+        change: &PastChange,
         file: Whereabouts,
         left: Option<LeftChange>,
     ) {
         let left = left.into_iter().collect();
-        self.detours.insert(path.clone(), Detour { file, left });
+        let of = (change.path.clone(), self.number_of(change));
+        self.detours.insert(of, Detour { file, left });
     }
 
-    /// Notes that a file stays at the path `to`, to which a change moved it. Does not where another
-    /// file had that path before: two files of one content could not be told apart there.
+    /// Notes that a file stays at the path `to`, to which a change moved it.
     pub(super) fn add_detour_at(
         &mut self,
         change: &PastChange,
         to: &SpacePath,
         left: Option<LeftChange>,
     ) {
-        if self.is_first_at(change, to) {
-            self.add_detour(&change.path, Whereabouts::At(to.clone()), left);
-        }
+        self.add_detour(change, Whereabouts::At(to.clone()), left);
     }
 
     /// Whether no change before this one concerns a path.
@@ -104,7 +102,8 @@ impl Planner<'_> {
     /// Takes back a change of a file that cannot come back to its path. Returns `false` for a
     /// change of another file that had the path before.
     pub(super) fn take_back_on_detour(&mut self, change: &PastChange) -> bool {
-        let Some(mut detour) = self.detours.remove(&change.path) else { return false };
+        let of = (change.path.clone(), self.number_of(change));
+        let Some(mut detour) = self.detours.remove(&of) else { return false };
         if change.kind == PastChangeKind::Removed {
             return false;
         }
@@ -141,7 +140,7 @@ impl Planner<'_> {
             Whereabouts::Going | Whereabouts::Waiting { .. } => {}
         }
         match is_creation {
-            false => drop(self.detours.insert(change.path.clone(), detour)),
+            false => drop(self.detours.insert(of, detour)),
             // There was no file before.
             true if is_of_file => self.leave_out(&detour.left),
             true => {}
@@ -168,7 +167,7 @@ impl Planner<'_> {
             Some(here) if Some(here) == change.before => self.go_on_as_before(path, change),
             Some(_) => {
                 let left = self.leave_at((path, Some(path)), number, LeftReason::PathTaken);
-                self.add_detour(path, Whereabouts::InHistory { version, before }, left);
+                self.add_detour(change, Whereabouts::InHistory { version, before }, left);
             }
         }
     }
@@ -179,6 +178,18 @@ impl Planner<'_> {
         let file = self.file(path, number);
         (file.wanted, file.before) = (Some(version), number);
         (file.has_changes, file.first) = (true, Some(number));
+    }
+
+    /// Brings back removed files whose path another one had, which has gone on from there.
+    pub(super) fn bring_back_what_waited(&mut self) {
+        for ((path, _), Detour { file, left }) in std::mem::take(&mut self.detours) {
+            let Whereabouts::InHistory { version, before } = file else { continue };
+            let is_free = self.file(&path, before).wanted.is_none();
+            if is_free && left.iter().all(|left| left.why == LeftReason::PathTaken) {
+                self.give_on(&path, before, version);
+                self.leave_out(&left);
+            }
+        }
     }
 
     /// Leaves a move of a file that is not there any more, or not what the move left, and names the
@@ -194,6 +205,6 @@ impl Planner<'_> {
     /// Names an earlier path of a file that is lost.
     pub(super) fn lose_further(&mut self, change: &PastChange, lost: Lost) {
         let left = self.leave_at((&lost.place, Some(&change.path)), change.number, lost.why);
-        self.add_detour(&change.path, Whereabouts::Lost(lost), left);
+        self.add_detour(change, Whereabouts::Lost(lost), left);
     }
 }

@@ -26,10 +26,13 @@ pub(super) fn left(held: Held, lives: &Lives, facts: &mut dyn UndoFacts) -> Opti
                 Some(version) => facts.now(back) == PathNow::File(version),
                 None => facts.folder(back).is_some(),
             };
-            if is_back {
-                return None;
+            // What is there instead may be another file, which another undo takes away.
+            let other = lives.made_by(back, number, version);
+            match other.filter(|other| !other.author.is_of_owner()) {
+                _ if !is_back => (without, LeftReason::GoneSince),
+                Some(other) => (None, LeftReason::BackThroughOther { call: other.call }),
+                None => return None,
             }
-            (without, LeftReason::GoneSince)
         }
         Holding::Changed { without } => match (facts.now(&path), without) {
             (PathNow::File(now), Some(without)) if now == without => return None,

@@ -28,7 +28,7 @@ fn lacks_something(plan: &UndoPlan) -> bool {
 }
 
 /// A disk whose changes are recorded.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Recorded {
     disk: Disk,
     folders: BTreeSet<SpacePath>,

@@ -253,14 +253,19 @@ fn a_file_that_is_back_is_not_taken_for_one_of_the_same_content() {
     assert_eq!(world.disk, Disk::from([(f, hash(1))]));
 }
 
-proptest! {
-    /// Two agents turn each other's changes back, by few versions. Undos by turns come to an end,
-    /// and what is not back then is named.
-    #[test]
-    fn undos_of_two_agents_by_turns_give_everything_back_or_name_it(
-        before in deeds(),
-        done in prop::collection::vec((any::<bool>(), deeds_at(&["/a", "/b", "/c"])), 0..6),
-    ) {
+/// What two agents did to the same files.
+#[derive(Clone)]
+struct Turns {
+    world: Recorded,
+    first: Disk,
+    of_agents: [Vec<PastChange>; 2],
+}
+
+/// Two agents by turns, with few files and contents, so that they often meet.
+fn turns() -> impl Strategy<Value = Turns> {
+    let deeds_by_turns = || deeds_at(&["/a", "/b", "/c"]);
+    let done = prop::collection::vec((any::<bool>(), deeds_by_turns()), 0..6);
+    (deeds(), done).prop_map(|(before, done)| {
         let mut world = Recorded::default();
         before.iter().for_each(|deed| world.act(deed));
         let first = world.disk.clone();
@@ -270,21 +275,80 @@ proptest! {
             deeds.iter().take(3).for_each(|deed| world.act(deed));
             of_agents[usize::from(is_other)].extend_from_slice(&world.changes[from..]);
         }
+        Turns { world, first, of_agents }
+    })
+}
+
+impl std::fmt::Debug for Turns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let of = |change: &PastChange| self.of_agents.iter().position(|it| it.contains(change));
+        for change in &self.world.changes {
+            let version = change.after.or(change.before).map(|it| it.to_string()[..4].to_owned());
+            let PastChange { number, takes_back, .. } = change;
+            let (what, by) = (change.in_words(), of(change));
+            writeln!(f, "{number} {by:?} {what} {version:?} takes back {takes_back:?}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Turns {
+    fn undo(&mut self, agent: usize) -> UndoPlan {
+        self.world.undo(&self.of_agents[agent])
+    }
+
+    /// Returns the files of before that are not back.
+    fn lacking(&self) -> Vec<SpacePath> {
+        let is_back = |path: &SpacePath, version| self.world.disk.get(path) == Some(version);
+        let lacking = self.first.iter().filter(|(path, version)| !is_back(path, version));
+        lacking.map(|(path, _)| path.clone()).collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+    /// Undos by turns come to an end, and what is not back then is named.
+    #[test]
+    fn undos_of_two_agents_by_turns_give_everything_back_or_name_it(
+        mut turns in turns(),
+        order in prop::sample::select(vec![[0, 1], [1, 0]]),
+    ) {
         let mut rounds = 0;
         let left = loop {
-            let plans = of_agents.each_ref().map(|changes| world.undo(changes));
+            let plans = order.map(|agent| turns.undo(agent));
             if plans.iter().all(|plan| plan.steps.is_empty()) {
                 break plans.map(|plan| plan.left).concat();
             }
             rounds += 1;
             prop_assert!(rounds < 20, "{:#?}", plans);
         };
-        for (path, version) in first {
+        for path in turns.lacking() {
             let is_named = left.iter().any(|it| it.path == path || it.to.as_ref() == Some(&path));
-            prop_assert!(
-                world.disk.get(&path) == Some(&version) || is_named,
-                "{} {:#?} {:#?}", path, left, world.changes
-            );
+            prop_assert!(is_named, "{} {:#?} {:#?}", path, left, turns);
+        }
+    }
+
+    /// Once each agent's work is taken back and nothing is named, the files of before are there.
+    #[test]
+    fn two_undos_that_name_nothing_give_all_files_of_before_back(
+        mut turns in turns(),
+        order in prop::sample::select(vec![[0, 1], [1, 0]]),
+    ) {
+        let plans = order.map(|agent| turns.undo(agent));
+        if plans.iter().all(|plan| plan.left.is_empty()) {
+            prop_assert_eq!(&turns.lacking(), &[], "{:#?} {:#?}", plans, turns);
+        }
+    }
+
+    #[test]
+    fn an_undo_of_one_of_two_agents_that_is_run_again_changes_nothing(
+        mut turns in turns(),
+        agents in prop::collection::vec(0_usize..2, 1..4),
+    ) {
+        for agent in agents {
+            turns.undo(agent);
+            let again = turns.undo(agent);
+            prop_assert_eq!(&again.steps, &[], "{:#?}", turns);
         }
     }
 }
