@@ -14,7 +14,7 @@ use crate::hash::ContentHash;
 use crate::path::SpacePath;
 
 use super::past_change::{ChangeNumber, PastChange, PastChangeKind, UNDO};
-use super::timeline::{Back, Buried, Timeline};
+use super::timeline::{Back, Buried, CallerNumber, Timeline};
 
 /// The lives of files, and when there was a folder at each path.
 ///
@@ -30,6 +30,8 @@ pub struct Lives {
     at: BTreeMap<SpacePath, FileNumber>,
     folders: BTreeMap<SpacePath, Timeline<bool>>,
     changes: BTreeMap<ChangeNumber, PastChange>,
+    /// Who made changes, by the names of their shares.
+    callers: BTreeMap<String, CallerNumber>,
 }
 
 /// The number of a file among all of them.
@@ -55,6 +57,8 @@ pub struct Held {
     pub path: SpacePath,
     /// What holds the changes.
     pub why: Holding,
+    /// Whether it is so only once other changes are taken back.
+    pub is_by_then: bool,
     /// The change that came after; `None` if nobody knows what it was, or it is one of the owner.
     pub by: Option<ChangeNumber>,
 }
@@ -177,8 +181,14 @@ impl Lives {
         folder.is_some_and(|folder| folder.buried(&folder.back(&asked), &asked).is_some())
     }
 
+    fn caller(&mut self, change: &PastChange) -> CallerNumber {
+        let next = self.callers.len();
+        *self.callers.entry(change.author.share()).or_insert(next)
+    }
+
     /// Goes on with a change of a folder.
     fn change_folder(&mut self, change: &PastChange) {
+        let by = self.caller(change);
         let (path, number) = (&change.path, change.number);
         let is_own = change.takes_back.is_none() && change.author.tool == UNDO;
         let mut set = |path: &SpacePath, is_there: bool, was_there: bool| {
@@ -189,7 +199,7 @@ impl Lives {
                 Some(first) => folder.give_back(is_there, number, first),
                 // The undo removes a folder that it made itself.
                 None if is_own => folder.take_away(is_there, number),
-                None => folder.change(is_there, number),
+                None => folder.change(is_there, number, by),
             }
         };
         match (change.kind, &change.to) {
@@ -239,7 +249,7 @@ impl Lives {
     /// Goes on with a change of a file that no undo made, or of which nobody knows what it took
     /// back.
     fn change(&mut self, change: &PastChange) {
-        let (path, number) = (&change.path, change.number);
+        let (path, number, by) = (&change.path, change.number, self.caller(change));
         let file = match change.kind {
             PastChangeKind::Created => {
                 self.find_nothing(path, number);
@@ -258,13 +268,13 @@ impl Lives {
             _ => None,
         };
         if let Some(place) = place {
-            self.put(file, place, |file| file.places.change(place.cloned(), number));
+            self.put(file, place, |file| file.places.change(place.cloned(), number, by));
         }
         if let Some(file) = self.files.get_mut(file)
             && change.after.is_some()
             && file.versions.value() != Some(&change.after)
         {
-            file.versions.change(change.after, number);
+            file.versions.change(change.after, number, by);
         }
     }
 
@@ -416,7 +426,8 @@ impl Lives {
             }
             _ => return None,
         };
-        Some(Held { number, is_folder: true, path: path.clone(), why, by: by_other })
+        let (is_folder, is_by_then) = (true, false);
+        Some(Held { number, is_folder, path: path.clone(), why, is_by_then, by: by_other })
     }
 
     /// Returns a change if it is not one of the owner.
@@ -450,10 +461,13 @@ impl Lives {
         let now = file.places.value().cloned().flatten();
         let then = file.places.left(&places).cloned().flatten();
         let is_created = file.versions.left(&versions) == Some(&None);
+        let is_taken_back = !places.changes.is_empty() || !versions.changes.is_empty();
+        let is_by_then = is_taken_back && now.is_some() && then.is_some() && !is_created;
         let mut hold = |number, path: &SpacePath, why, by: Option<ChangeNumber>| {
             let by = self.by_other(by);
             if why != Holding::AsBefore || by.is_some() {
-                held.push(Held { number, is_folder: false, path: path.clone(), why, by });
+                let (is_folder, path) = (false, path.clone());
+                held.push(Held { number, is_folder, path, why, is_by_then, by });
             }
         };
         let buried = file.places.buried(&places, asked);
@@ -461,7 +475,8 @@ impl Lives {
             (None, None) => {
                 // What is nowhere, and was nowhere before the changes, is as it was.
                 let is_made = buried.as_ref().is_some_and(|it| it.without.is_none());
-                if is_created || is_made {
+                let is_gone_by_itself = !file.places.back(asked).changes.is_empty();
+                if is_created || is_made || is_gone_by_itself {
                     return Vec::new();
                 }
                 let of_versions = file.versions.buried(&versions, asked);
@@ -521,7 +536,7 @@ impl Lives {
                         let is_same = file.versions.left(&versions) == Some(&without);
                         let why =
                             if is_same { Holding::AsBefore } else { Holding::Changed { without } };
-                        hold(number, place, why, by);
+                        hold(number, now.as_ref().unwrap_or(place), why, by);
                     }
                     (None, None) => {}
                 }

@@ -8,6 +8,9 @@ use std::collections::BTreeSet;
 
 use super::past_change::ChangeNumber;
 
+/// The number of a caller among all who made changes.
+pub(super) type CallerNumber = usize;
+
 /// One value after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Timeline<V> {
@@ -22,6 +25,8 @@ struct Entry<V> {
     number: ChangeNumber,
     /// Whether the change made it. Otherwise nobody knows what did.
     is_recorded: bool,
+    /// Who made the change.
+    by: Option<CallerNumber>,
     /// The place of the entry that made the value first: this one, or an earlier one.
     source: usize,
 }
@@ -51,7 +56,7 @@ pub(super) struct Buried<V> {
 impl<V: Clone + PartialEq> Timeline<V> {
     /// Begins with a value that was there before all changes.
     pub(super) fn of(value: V, number: ChangeNumber) -> Self {
-        Self { entries: vec![Entry { value, number, is_recorded: false, source: 0 }] }
+        Self { entries: vec![Entry { value, number, is_recorded: false, by: None, source: 0 }] }
     }
 
     fn entry(&self, place: usize) -> Option<&Entry<V>> {
@@ -77,6 +82,12 @@ impl<V: Clone + PartialEq> Timeline<V> {
     pub(super) fn made_left(&self, back: &Back) -> Option<ChangeNumber> {
         let source = self.entry(self.entry(back.place)?.source)?;
         source.is_recorded.then_some(source.number)
+    }
+
+    /// Returns the place of the entry before that of a change.
+    fn place_before(&self, number: ChangeNumber) -> Option<usize> {
+        let place = self.entries.iter().position(|it| it.is_recorded && it.number == number)?;
+        place.checked_sub(1)
     }
 
     /// Returns the value that a change made.
@@ -105,12 +116,15 @@ impl<V: Clone + PartialEq> Timeline<V> {
         source: Option<usize>,
     ) {
         let source = source.unwrap_or(self.entries.len());
-        self.entries.push(Entry { value, number, is_recorded, source });
+        self.entries.push(Entry { value, number, is_recorded, by: None, source });
     }
 
     /// Adds what a change made.
-    pub(super) fn change(&mut self, value: V, number: ChangeNumber) {
+    pub(super) fn change(&mut self, value: V, number: ChangeNumber, by: CallerNumber) {
         self.push((value, number), true, None);
+        if let Some(entry) = self.entries.last_mut() {
+            entry.by = Some(by);
+        }
     }
 
     /// Adds what a change found, if it is another value than the one before. It may be an earlier
@@ -184,11 +198,12 @@ impl<V: Clone + PartialEq> Timeline<V> {
     pub(super) fn back_at_once(&self, asked: &BTreeSet<ChangeNumber>) -> Back {
         let mut back = self.back(asked);
         let mut way = Back { changes: Vec::new(), place: self.last() };
-        while self.left(&way) != self.left(&back)
-            && let Some((number, before)) = self.step(way.place, asked)
-        {
+        for number in std::mem::take(&mut back.changes) {
+            if self.left(&way) == self.left(&back) {
+                break;
+            }
+            way.place = self.place_before(number).unwrap_or(way.place);
             way.changes.push(number);
-            way.place = before;
         }
         back.changes = way.changes;
         back
@@ -214,11 +229,27 @@ impl<V: Clone + PartialEq> Timeline<V> {
 
     fn back_from(&self, place: usize, asked: &BTreeSet<ChangeNumber>) -> Back {
         let mut back = Back { changes: Vec::new(), place };
-        while let Some((number, before)) = self.step(back.place, asked) {
+        loop {
+            let steps = self.step(back.place, asked).or_else(|| {
+                let place = self.before_turn(back.place, asked)?;
+                self.step(place, asked)
+            });
+            let Some((number, before)) = steps else { return back };
             back.changes.push(number);
             back.place = before;
         }
-        back
+    }
+
+    /// Returns the place of the entry with the same value from which one caller, whose changes are
+    /// not asked for, went away and to which it came back.
+    fn before_turn(&self, place: usize, asked: &BTreeSet<ChangeNumber>) -> Option<usize> {
+        let by = |place: usize| self.entry(self.entry(place)?.source)?.by;
+        let turned = by(place)?;
+        let mut before = place;
+        while by(before) == Some(turned) && self.step(before, asked).is_none() {
+            before = self.below(before)?;
+        }
+        (self.entry(before)?.value == self.entry(place)?.value).then_some(before)
     }
 
     /// Returns the value that is left once changes are taken back.

@@ -702,19 +702,21 @@ impl Planner<'_> {
         let is_same = self.file(path, number).wanted == change.before;
         let (lives, asked) = (self.lives, self.asked);
         let (place, made) = self.holder(path).map_or((None, None), |it| lives.left(it, asked));
-        if !is_same || place != Some(path) {
-            let left = self.leave_at((path, Some(path)), number, LeftReason::PathTaken);
-            if let (PastChangeKind::Removed, Some(version)) = (change.kind, change.before) {
-                let file = Whereabouts::InHistory { version, before: number };
-                self.add_detour(change, file, left);
+        let made = made.filter(|made| place == Some(path) && is_same && made.number > number);
+        match made.map(|made| (made.call, made.author.is_of_owner())) {
+            None => {
+                let left = self.leave_at((path, Some(path)), number, LeftReason::PathTaken);
+                if let (PastChangeKind::Removed, Some(version)) = (change.kind, change.before) {
+                    let file = Whereabouts::InHistory { version, before: number };
+                    self.add_detour(change, file, left);
+                }
             }
-            return;
-        }
-        let made = made.filter(|made| !made.author.is_of_owner());
-        if let Some(call) = made.map(|made| made.call) {
-            self.leave(number, path, LeftReason::BackThroughOther { call });
-            if change.kind == PastChangeKind::Removed {
-                self.add_detour(change, Whereabouts::Waiting { call }, None);
+            Some((_, true)) => {}
+            Some((call, false)) => {
+                self.leave(number, path, LeftReason::BackThroughOther { call });
+                if change.kind == PastChangeKind::Removed {
+                    self.add_detour(change, Whereabouts::Waiting { call }, None);
+                }
             }
         }
     }
@@ -849,8 +851,6 @@ impl Planner<'_> {
                 let left = self.file(to, change.number).made != Some(version);
                 let why = match left {
                     true => Some(LeftReason::NotKept),
-                    // A change that is left may have put another file of the same content there.
-                    false if self.is_twin_of_moved(change, to) => Some(LeftReason::ChangedSince),
                     false => {
                         let obstacle = self.obstacle(&change.path);
                         obstacle
@@ -907,13 +907,6 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether the file at the path `to` is not the one that a change moved there, but one that a
-    /// later change moved there, which is left.
-    fn is_twin_of_moved(&mut self, change: &PastChange, to: &SpacePath) -> bool {
-        let is_left = self.plan.left.iter().any(|left| left.path == *to);
-        is_left && self.is_other_file(to, change.number)
-    }
-
     fn add_move_back(&mut self, change: &PastChange, to: &SpacePath, from: ContentHash) {
         let step = UndoStep::MoveBack {
             path: to.clone(),
@@ -927,6 +920,7 @@ impl Planner<'_> {
         self.places.insert(change.path.clone(), place);
         self.set(to, None, change.number);
         self.set(&change.path, Some(from), change.number);
+        self.holders.insert(to.clone(), None);
         self.holders.insert(change.path.clone(), self.number_of(change));
     }
 

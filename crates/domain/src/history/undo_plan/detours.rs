@@ -178,6 +178,8 @@ impl Planner<'_> {
         let file = self.file(path, number);
         (file.wanted, file.before) = (Some(version), number);
         (file.has_changes, file.first) = (true, Some(number));
+        let holder = self.of_change.get(&number).copied().flatten();
+        self.holders.insert(path.clone(), holder);
     }
 
     /// Brings back removed files whose path another one had, which has gone on from there.

@@ -7,14 +7,14 @@ use super::{LeftChange, LeftReason, PathNow, UndoFacts};
 /// Returns why changes are left above which others stand; `None` where nothing is to be done by
 /// now.
 pub(super) fn left(held: Held, lives: &Lives, facts: &mut dyn UndoFacts) -> Option<LeftChange> {
-    let Held { number, is_folder, path, why, by } = held;
+    let Held { number, is_folder, path, why, is_by_then, by } = held;
     let (to, why) = match why {
         Holding::Moved { now, without } => {
             let is_there = match is_folder {
                 true => facts.folder(&now).is_some(),
                 false => matches!(facts.now(&now), PathNow::File(_)),
             };
-            match (is_there, without) {
+            match (is_there || is_by_then, without) {
                 (true, _) => (Some(now), LeftReason::MovedSince),
                 (false, Some(without)) => (Some(without), LeftReason::GoneSince),
                 (false, None) => return None,
@@ -34,6 +34,7 @@ pub(super) fn left(held: Held, lives: &Lives, facts: &mut dyn UndoFacts) -> Opti
                 None => return None,
             }
         }
+        Holding::Changed { .. } if is_by_then => (None, LeftReason::ChangedSince),
         Holding::Changed { without } => match (facts.now(&path), without) {
             (PathNow::File(now), Some(without)) if now == without => return None,
             (PathNow::Nothing, None) => return None,

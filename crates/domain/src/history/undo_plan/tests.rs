@@ -42,12 +42,15 @@ struct Recorded {
     /// The mode of each file, and what it was before each change.
     modes: BTreeMap<SpacePath, u8>,
     modes_before: BTreeMap<ChangeNumber, u8>,
+    /// Who makes the changes.
+    agent: usize,
 }
 
 /// Returns the author of a change of an undo, or of another one.
-fn author(is_undo: bool) -> Author {
-    let tool = if is_undo { UNDO } else { "file.create" }.to_owned();
-    Author { tool, ..Author::default() }
+fn author(is_undo: bool, agent: usize) -> Author {
+    let (tool, client) = if is_undo { (UNDO, None) } else { ("file.create", Some(agent)) };
+    let client = client.map(|agent| agent.to_string());
+    Author { tool: tool.to_owned(), client, ..Author::default() }
 }
 
 /// The mode of a new file.
@@ -121,7 +124,7 @@ impl Recorded {
             before,
             size_before: 0,
             after,
-            author: author(self.takes_back.is_some()),
+            author: author(self.takes_back.is_some(), self.agent),
             takes_back: self.takes_back,
         });
     }
@@ -685,6 +688,7 @@ impl TwoAgents {
         let mut changes = [Vec::new(), Vec::new()];
         for (agent, deed) in deeds {
             let before = world.changes.len();
+            world.agent = 1 + agent;
             world.act(deed);
             changes[*agent].extend_from_slice(&world.changes[before..]);
         }

@@ -87,7 +87,7 @@ impl World {
             before,
             size_before: 0,
             after,
-            author: author(self.is_undo),
+            author: author(self.is_undo, 0),
             takes_back: self.takes_back,
         });
         number

@@ -272,6 +272,7 @@ fn turns() -> impl Strategy<Value = Turns> {
         let mut of_agents = [Vec::new(), Vec::new()];
         for (is_other, deeds) in done {
             let from = world.changes.len();
+            world.agent = 1 + usize::from(is_other);
             deeds.iter().take(3).for_each(|deed| world.act(deed));
             of_agents[usize::from(is_other)].extend_from_slice(&world.changes[from..]);
         }
