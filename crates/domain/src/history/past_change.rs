@@ -24,6 +24,9 @@ impl fmt::Display for ChangeNumber {
 /// The tool of the changes that an undo makes.
 pub const UNDO: &str = "undo";
 
+/// The tool of the changes that give a file an old version.
+pub const RESTORE: &str = "restore";
+
 /// What a change did to its file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PastChangeKind {
@@ -159,6 +162,11 @@ impl Author {
     /// or token.
     pub fn share_of(token: &str) -> String {
         format!("token {token}")
+    }
+
+    /// Whether the owner made the change, to take something back or to give it back.
+    pub fn is_of_owner(&self) -> bool {
+        [UNDO, RESTORE].contains(&self.tool.as_str())
     }
 
     /// Whether two authors are the same caller, whatever tools they used: the same user with the

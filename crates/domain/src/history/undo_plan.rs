@@ -1,15 +1,20 @@
 //! Which steps take changes back, and which files are left since somebody changed them later.
 //!
-//! The plan compares hashes alone. It goes through the changes from the last to the first, and
-//! keeps for each path which version the file would have by then. A change is taken back only if
-//! its file would be exactly the version that the change made. So a plan never touches what anybody
-//! else wrote later. What cannot be given back is left with the reason, and the rest is planned
-//! without it: a folder or a link at the path of a file, or a version that is not in the history.
-//! A path that a file had only in between keeps nothing from going back further: see `detours`.
+//! The lives of the files say which changes are taken back: those of each file above which no other
+//! change stands. So a plan never goes back through what somebody else did, an undo that is run
+//! again finds what the first one left, and two undos by turns come to the same end in either order.
+//! What others did above a change is named: see `held`.
+//!
+//! The plan goes through these changes from the last to the first, and keeps for each path which
+//! version the file would have by then. It compares hashes: a change is taken back only if its file
+//! would be exactly the version that the change made, so the plan touches nothing that a person
+//! wrote later, of which the history knows nothing. What cannot be given back is left with the
+//! reason, and the rest is planned without it: a folder or a link at the path of a file, or a version
+//! that is not in the history. A path that a file had only in between keeps nothing from going back
+//! further: see `detours`.
 //!
 //! A step may make folders that only an earlier state needs. The plan removes each of them once it
-//! is in the way of a file and nothing in it is wanted, or at the end. `again` plans an undo that
-//! was made in part before.
+//! is in the way of a file and nothing in it is wanted, or at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -18,15 +23,15 @@ use crate::hash::ContentHash;
 use crate::path::SpacePath;
 use crate::shown_paths::ShownPaths;
 
+use super::lives::{FileNumber, Holding, Lives, Undoing};
 use super::past_change::{ChangeNumber, PastChange, PastChangeKind};
 use super::past_folder::{FolderNow, FolderRest, PastFolder};
 
-pub mod again;
 mod detours;
 mod folders;
 mod guards;
+mod held;
 mod order;
-pub mod places;
 
 /// One step of an undo. Each is one guarded change of one file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -428,24 +433,6 @@ pub trait UndoFacts {
         None
     }
 
-    /// Returns where a file or a folder is now that a change made at a path, if somebody moved it
-    /// from there by a change that is not to be taken back.
-    fn moved_since(&mut self, _path: &SpacePath, _made: ChangeNumber) -> Option<SpacePath> {
-        None
-    }
-
-    /// Returns the last change after `after` by which a path got this version, or a folder for
-    /// `None`, and that stands: it is not to be taken back, no undo took it back, and it is not one
-    /// of the owner's.
-    fn made_by_other(
-        &mut self,
-        _path: &SpacePath,
-        _after: ChangeNumber,
-        _version: Option<ContentHash>,
-    ) -> Option<PastChange> {
-        None
-    }
-
     /// Returns the mode of a folder and the names of everything in it as they are now; `None` if no
     /// folder is at the path.
     fn folder(&mut self, _path: &SpacePath) -> Option<FolderNow> {
@@ -472,8 +459,8 @@ struct Detour {
 enum Whereabouts {
     /// It stays at another path, to which a change moved it.
     At(SpacePath),
-    /// It was removed, and the history has this version.
-    InHistory(ContentHash),
+    /// It was removed, and the history has this version of before a change.
+    InHistory { version: ContentHash, before: ChangeNumber },
     /// It is not what the changes made of it any more.
     Lost(Lost),
     /// The changes created it, and it goes.
@@ -498,6 +485,13 @@ struct Lost {
 /// What the plan knows of each path.
 struct Planner<'a> {
     facts: &'a mut dyn UndoFacts,
+    lives: &'a Lives,
+    /// The changes that are to be taken back.
+    asked: &'a BTreeSet<ChangeNumber>,
+    /// Which file each change that is taken back is one of.
+    of_change: BTreeMap<ChangeNumber, Option<FileNumber>>,
+    /// Which file is at a path by then, if that is another one than after all changes.
+    holders: BTreeMap<SpacePath, Option<FileNumber>>,
     files: BTreeMap<SpacePath, Planned>,
     /// Where the files are now that steps move; `None` for those that steps restore.
     places: BTreeMap<SpacePath, Option<SpacePath>>,
@@ -510,7 +504,7 @@ struct Planner<'a> {
     /// The folders that are there as before changes that removed or moved them.
     folders_as_before: Vec<(SpacePath, ChangeNumber)>,
     /// The files that cannot come back to a path, by that path.
-    detours: BTreeMap<SpacePath, Detour>,
+    detours: BTreeMap<(SpacePath, Option<FileNumber>), Detour>,
     /// The first change that concerns each path.
     first_changes: BTreeMap<SpacePath, ChangeNumber>,
     /// The moves of files that the changes created, with the creations.
@@ -518,15 +512,101 @@ struct Planner<'a> {
     plan: UndoPlan,
 }
 
-/// Plans the undo of `changes`, which are in the order of their numbers.
-pub fn undo_plan(changes: &[PastChange], facts: &mut dyn UndoFacts) -> UndoPlan {
-    planned(changes, facts).plan
+/// Plans the undo of `changes`. `lives` are those of the files and folders through all changes since
+/// the first of them.
+pub fn undo_plan(changes: &[PastChange], lives: &Lives, facts: &mut dyn UndoFacts) -> UndoPlan {
+    let asked = changes.iter().map(|change| change.number).collect();
+    let mut undoing = lives.undoing(&asked);
+    undoing.leave_folders_alone((lives, &asked), facts);
+    let (held, places) = (std::mem::take(&mut undoing.held), std::mem::take(&mut undoing.places));
+    let mut planner = planned(undoing, (lives, &asked), facts);
+    planner.leave_out_ways(&places);
+    let Planner { mut plan, .. } = planner;
+    for held in held {
+        // A folder into which something comes back, or of which something is named, stays or is
+        // named.
+        let is_in = |path: &SpacePath| held.is_folder && held.path.covers(path);
+        let comes = plan.steps.iter().any(|step| is_in(step.path_after()));
+        let is_told = comes || plan.left.iter().any(|left| is_in(&left.path));
+        if held.why != Holding::AsBefore || !is_told {
+            plan.left.extend(held::left(held, lives, facts));
+        }
+    }
+    // What is known to be elsewhere is not named as gone, too.
+    let moved = plan.left.iter().filter(|left| left.why == LeftReason::MovedSince);
+    let moved: BTreeSet<_> = moved.map(|left| left.path.clone()).collect();
+    plan.left.retain(|left| left.why != LeftReason::GoneSince || !moved.contains(&left.path));
+    // Several changes of one file are left for one reason.
+    let mut named = BTreeSet::new();
+    plan.left.retain(|left| named.insert((left.path.clone(), left.to.clone(), left.why)));
+    plan
+}
+
+/// Whether something of what a folder held beside files and folders before a move is still to go
+/// back to it from the place to which it was moved.
+fn is_to_merge(
+    number: &ChangeNumber,
+    [path, to]: [&SpacePath; 2],
+    facts: &mut dyn UndoFacts,
+) -> bool {
+    let rest = facts.folder_before(*number).rest;
+    let there = facts.folder(to).unwrap_or_default().rest;
+    facts.folder(path).is_some() && rest.keys().any(|name| there.contains_key(name))
+}
+
+impl Undoing {
+    /// Leaves folders alone that somebody removed by hand, and ends of moves of folders that are
+    /// taken back already.
+    fn leave_folders_alone(
+        &mut self,
+        (lives, asked): (&Lives, &BTreeSet<ChangeNumber>),
+        facts: &mut dyn UndoFacts,
+    ) {
+        let [given, taken] = &self.folders;
+        self.changes.retain(|number, change| {
+            let is_by_hand = |facts: &mut dyn UndoFacts| {
+                let made = lives.made_by(&change.path, *number, None);
+                made.is_some_and(|made| asked.contains(&made.number))
+                    && facts.folder(&change.path).is_none()
+            };
+            match (change.kind, change.to.take()) {
+                (PastChangeKind::FolderRemoved, _) => !is_by_hand(facts),
+                (PastChangeKind::FolderMoved, Some(to)) => {
+                    let comes = given.contains(&(*number, change.path.clone()));
+                    let goes = taken.contains(&(*number, to.clone()));
+                    let is_by_hand = comes && is_by_hand(facts);
+                    if comes && !goes && !lives.is_held(&to, *number) {
+                        change.kind = PastChangeKind::FolderRemoved;
+                        return !is_by_hand;
+                    }
+                    if is_by_hand || !comes && !is_to_merge(number, [&change.path, &to], facts) {
+                        (change.kind, change.path) = (PastChangeKind::FolderCreated, to);
+                    } else {
+                        change.to = Some(to);
+                    }
+                    true
+                }
+                (_, to) => {
+                    change.to = to;
+                    true
+                }
+            }
+        });
+    }
 }
 
 /// Returns the planner after it has gone through all changes.
-fn planned<'a>(changes: &[PastChange], facts: &'a mut dyn UndoFacts) -> Planner<'a> {
+fn planned<'a>(
+    Undoing { changes, of_change, .. }: Undoing,
+    (lives, asked): (&'a Lives, &'a BTreeSet<ChangeNumber>),
+    facts: &'a mut dyn UndoFacts,
+) -> Planner<'a> {
     let mut planner = Planner {
         facts,
+        lives,
+        asked,
+        of_change,
+        holders: BTreeMap::new(),
         files: BTreeMap::new(),
         places: BTreeMap::new(),
         named: BTreeSet::new(),
@@ -534,17 +614,18 @@ fn planned<'a>(changes: &[PastChange], facts: &'a mut dyn UndoFacts) -> Planner<
         known: folders::KnownFolders::default(),
         folders_as_before: Vec::new(),
         detours: BTreeMap::new(),
-        first_changes: detours::first_changes(changes),
-        moves_of_created: detours::moves_of_created(changes),
+        first_changes: detours::first_changes(changes.values()),
+        moves_of_created: detours::moves_of_created(changes.values()),
         plan: UndoPlan::default(),
     };
-    for change in changes.iter().rev() {
+    for change in changes.values().rev() {
         match (&change.to, change.kind) {
             (Some(to), PastChangeKind::Moved) => planner.move_back(change, to),
             _ if change.kind.is_of_folder() => planner.take_back_folder(change),
             _ => planner.take_back(change),
         }
     }
+    planner.bring_back_what_waited();
     // A path comes before the paths below it, so a file goes before a folder takes its place.
     let paths: Vec<SpacePath> = planner.files.keys().cloned().collect();
     for path in paths {
@@ -573,6 +654,73 @@ fn below<'m, V>(
 }
 
 impl Planner<'_> {
+    /// Returns the last change after `after` that made what is at a path, the file with a version or
+    /// the folder for `None`, if it is not to be taken back and not one of the owner's.
+    fn made_by_other(
+        &self,
+        path: &SpacePath,
+        after: ChangeNumber,
+        version: Option<ContentHash>,
+    ) -> Option<&PastChange> {
+        let made = self.lives.made_by(path, after, version)?;
+        (!made.author.is_of_owner() && !self.asked.contains(&made.number)).then_some(made)
+    }
+
+    /// Leaves out what is said of the ways of files that are where they were before.
+    fn leave_out_ways(&mut self, places: &BTreeMap<FileNumber, SpacePath>) {
+        let left = std::mem::take(&mut self.plan.left);
+        let is_back = |left: &LeftChange| {
+            let file = self.of_change.get(&left.number).copied().flatten();
+            let place = file.and_then(|file| places.get(&file)).filter(|_| left.to.is_some());
+            place.is_some_and(|place| self.holder(place) == file)
+        };
+        self.plan.left = left.into_iter().filter(|left| !is_back(left)).collect();
+    }
+
+    /// Returns which file is at a path by then, as far as that is known.
+    fn holder(&self, path: &SpacePath) -> Option<FileNumber> {
+        self.holders.get(path).copied().unwrap_or_else(|| self.lives.file_at(path))
+    }
+
+    /// Returns which file a change is one of, if it is known to be one alone.
+    fn number_of(&self, change: &PastChange) -> Option<FileNumber> {
+        self.of_change.get(&change.number).copied().flatten()
+    }
+
+    /// Whether another file is at a path by then than the one of a change, whatever their contents.
+    fn is_taken(&mut self, path: &SpacePath, change: &PastChange) -> bool {
+        let is_there = self.file(path, change.number).wanted.is_some();
+        let holder = self.holder(path).filter(|_| is_there);
+        let of_change = self.number_of(change);
+        holder.zip(of_change).is_some_and(|(holder, file)| holder != file)
+    }
+
+    /// Leaves a change of a file whose path another one has. If that one has the same content, the
+    /// file is as before, and the undo of what brought the other one there is to come first.
+    fn leave_out_of_taken(&mut self, change: &PastChange) {
+        let (path, number) = (&change.path, change.number);
+        let is_same = self.file(path, number).wanted == change.before;
+        let (lives, asked) = (self.lives, self.asked);
+        let (place, made) = self.holder(path).map_or((None, None), |it| lives.left(it, asked));
+        let made = made.filter(|made| place == Some(path) && is_same && made.number > number);
+        match made.map(|made| (made.call, made.author.is_of_owner())) {
+            None => {
+                let left = self.leave_at((path, Some(path)), number, LeftReason::PathTaken);
+                if let (PastChangeKind::Removed, Some(version)) = (change.kind, change.before) {
+                    let file = Whereabouts::InHistory { version, before: number };
+                    self.add_detour(change, file, left);
+                }
+            }
+            Some((_, true)) => {}
+            Some((call, false)) => {
+                self.leave(number, path, LeftReason::BackThroughOther { call });
+                if change.kind == PastChangeKind::Removed {
+                    self.add_detour(change, Whereabouts::Waiting { call }, None);
+                }
+            }
+        }
+    }
+
     fn file(&mut self, path: &SpacePath, number: ChangeNumber) -> &mut Planned {
         self.files.entry(path.clone()).or_insert_with(|| {
             let at_first = self.facts.now(path);
@@ -609,8 +757,13 @@ impl Planner<'_> {
         if self.take_back_on_detour(change) {
             return;
         }
+        if self.is_taken(&change.path, change) {
+            return self.leave_out_of_taken(change);
+        }
         let file = self.file(&change.path, change.number);
         if file.take_back(change) {
+            let holder = change.before.and(self.number_of(change));
+            self.holders.insert(change.path.clone(), holder);
             return;
         }
         if file.wanted == change.before {
@@ -624,7 +777,8 @@ impl Planner<'_> {
         };
         let left = self.leave_at((&change.path, None), change.number, why);
         if let (PastChangeKind::Removed, Some(version)) = (change.kind, change.before) {
-            self.add_detour(&change.path, Whereabouts::InHistory(version), left);
+            let file = Whereabouts::InHistory { version, before: change.number };
+            self.add_detour(change, file, left);
         }
     }
 
@@ -633,18 +787,19 @@ impl Planner<'_> {
     /// file so, and the undo of that one will take it away: then this is named.
     fn go_on_as_before(&mut self, path: &SpacePath, change: &PastChange) {
         let Some(version) = change.before else { return };
-        let Some(other) = self.facts.made_by_other(path, change.number, Some(version)) else {
+        let other = self.made_by_other(path, change.number, Some(version));
+        let Some((call, is_move)) = other.map(|other| (other.call, other.kind.is_move())) else {
             return;
         };
-        self.leave(change.number, path, LeftReason::BackThroughOther { call: other.call });
-        if change.kind == PastChangeKind::Removed && other.kind.is_move() {
+        self.leave(change.number, path, LeftReason::BackThroughOther { call });
+        if change.kind == PastChangeKind::Removed && is_move {
             // The file that is there is another one, of which nothing is to be taken back.
-            self.add_detour(path, Whereabouts::Waiting { call: other.call }, None);
+            self.add_detour(change, Whereabouts::Waiting { call }, None);
         }
     }
 
     fn move_back(&mut self, change: &PastChange, to: &SpacePath) {
-        let detour = self.detours.remove(to);
+        let detour = self.detours.remove(&(to.clone(), self.number_of(change)));
         if let Some(detour) = &detour {
             // The file may go back to the earlier path, or that is the one to name.
             self.leave_out(&detour.left);
@@ -652,13 +807,15 @@ impl Planner<'_> {
         match detour.map(|detour| detour.file) {
             None => self.move_back_from(change, to),
             Some(Whereabouts::At(place)) => self.move_back_from(change, &place),
-            Some(Whereabouts::InHistory(version)) => self.bring_back_moved(change, to, version),
+            Some(Whereabouts::InHistory { version, before }) => {
+                self.bring_back_moved(change, to, (version, before));
+            }
             Some(Whereabouts::Lost(lost)) => self.lose_further(change, lost),
-            Some(Whereabouts::Going) => self.add_detour(&change.path, Whereabouts::Going, None),
+            Some(Whereabouts::Going) => self.add_detour(change, Whereabouts::Going, None),
             Some(Whereabouts::Waiting { call }) => {
                 let why = LeftReason::BackThroughOther { call };
                 self.leave(change.number, &change.path, why);
-                self.add_detour(&change.path, Whereabouts::Waiting { call }, None);
+                self.add_detour(change, Whereabouts::Waiting { call }, None);
             }
         }
     }
@@ -667,14 +824,22 @@ impl Planner<'_> {
     fn move_back_from(&mut self, change: &PastChange, to: &SpacePath) {
         let there = self.file(to, change.number).wanted;
         let here = self.file(&change.path, change.number).wanted;
+        if self.is_taken(to, change) {
+            return match Some(here) == Some(change.before) && here.is_some() {
+                true => self.go_on_as_before(&change.path, change),
+                false => self.lose(change, to, LeftReason::ChangedSince),
+            };
+        }
         match (there, here) {
             (Some(version), None) if Some(version) == change.after => {
                 // The move is a step of its own, so what was planned for the files comes before.
                 self.settle(&change.path);
                 let is_in_history = self.file(to, change.number).made.is_none();
                 if is_in_history && self.obstacle(to).is_some() {
-                    self.file(to, change.number).wanted = None;
-                    return self.give_on(&change.path, change.number, version);
+                    let file = self.file(to, change.number);
+                    file.wanted = None;
+                    let before = file.before;
+                    return self.give_on(&change.path, before, version);
                 }
                 if self.obstacle(&change.path).is_some() && self.let_created_go(change, to) {
                     return;
@@ -686,8 +851,6 @@ impl Planner<'_> {
                 let left = self.file(to, change.number).made != Some(version);
                 let why = match left {
                     true => Some(LeftReason::NotKept),
-                    // A change that is left may have put another file of the same content there.
-                    false if self.is_twin_of_moved(change, to) => Some(LeftReason::ChangedSince),
                     false => {
                         let obstacle = self.obstacle(&change.path);
                         obstacle
@@ -715,7 +878,7 @@ impl Planner<'_> {
                     let left = self.leave_at((to, None), change.number, why);
                     let lost =
                         Lost { place: to.clone(), why: LeftReason::GoneSince, is_gone: false };
-                    self.add_detour(&change.path, Whereabouts::Lost(lost), left);
+                    self.add_detour(change, Whereabouts::Lost(lost), left);
                 }
                 _ => self.lose(change, to, LeftReason::GoneSince),
             },
@@ -724,7 +887,7 @@ impl Planner<'_> {
                     return;
                 }
                 let file = self.file(to, change.number);
-                let is_there = file.made.is_some();
+                let (is_there, before) = (file.made.is_some(), file.before);
                 if !is_there {
                     // The place of a file that is only in the history may be that of another one.
                     file.wanted = None;
@@ -734,18 +897,14 @@ impl Planner<'_> {
                 let left = self.leave_at(place, change.number, LeftReason::PathTaken);
                 match is_there {
                     true => self.add_detour_at(change, to, left),
-                    false => self.add_detour(&change.path, Whereabouts::InHistory(version), left),
+                    false => {
+                        let file = Whereabouts::InHistory { version, before };
+                        self.add_detour(change, file, left);
+                    }
                 }
             }
             _ => self.lose(change, to, LeftReason::ChangedSince),
         }
-    }
-
-    /// Whether the file at the path `to` is not the one that a change moved there, but one that a
-    /// later change moved there, which is left.
-    fn is_twin_of_moved(&mut self, change: &PastChange, to: &SpacePath) -> bool {
-        let is_left = self.plan.left.iter().any(|left| left.path == *to);
-        is_left && self.is_other_file(to, change.number)
     }
 
     fn add_move_back(&mut self, change: &PastChange, to: &SpacePath, from: ContentHash) {
@@ -761,6 +920,8 @@ impl Planner<'_> {
         self.places.insert(change.path.clone(), place);
         self.set(to, None, change.number);
         self.set(&change.path, Some(from), change.number);
+        self.holders.insert(to.clone(), None);
+        self.holders.insert(change.path.clone(), self.number_of(change));
     }
 
     /// Takes a move back of a file whose version at the time of the move the history lacks. The

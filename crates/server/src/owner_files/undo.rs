@@ -13,12 +13,12 @@ use std::ops::Bound;
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::history::folder_modes::{FolderModes, OWNER_ALONE, folder_modes, folders_before};
+use stile_domain::history::lives::Lives;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::past_folder::{FolderNow, FolderRest, PastFolder};
-use stile_domain::history::undo_plan::again::{not_taken_back, undo_plan_again};
-use stile_domain::history::undo_plan::places::Places;
 use stile_domain::history::undo_plan::{
     LeftChange, LeftReason, Obstacle, PathNow, UndoFacts, UndoPlan, UndoStep, folders_above,
+    undo_plan,
 };
 use stile_domain::history::version::OldVersion;
 use stile_domain::path::SpacePath;
@@ -29,10 +29,7 @@ use stile_store::history::{
 
 use super::{OwnerFiles, OwnerFilesError};
 
-pub use stile_domain::history::past_change::UNDO;
-
-/// The tool of the changes that give a file an old version.
-pub const RESTORE: &str = "restore";
+pub use stile_domain::history::past_change::{RESTORE, UNDO};
 
 /// Whether what was done with a tool is to be taken back. What the owner took back or gave back
 /// stays so, unless a call or a client is named.
@@ -141,10 +138,10 @@ pub async fn plan(
     if changes.is_empty() && unrecorded.is_empty() {
         return Ok(None);
     }
-    let undone = made_alone(owner, undone_before(owner, &changes)?).await?;
-    let (mut plan, found) = plan_of(owner, &changes, &undone).await?;
+    let all = made_alone(owner, related(owner, &changes)?).await?;
+    let (mut plan, found) = plan_of(owner, &changes, &all).await?;
     plan.bring_back_first();
-    let modes = plan_folder_modes(owner, (query, &changes, &undone), &mut plan).await?;
+    let modes = plan_folder_modes(owner, (query, &changes, &all), &mut plan).await?;
     doubt_reasons(&mut plan, &changes, &unrecorded);
     let (room, lacking) = decide_room(owner, &plan, &found).await?;
     Ok(Some(PlannedUndo { plan, modes, room, lacking, unrecorded }))
@@ -154,7 +151,7 @@ pub async fn plan(
 /// before the changes.
 async fn plan_folder_modes(
     owner: &OwnerFiles,
-    (query, changes, undone): (&ChangeQuery, &[PastChange], &[PastChange]),
+    (query, changes, rows): (&ChangeQuery, &[PastChange], &[PastChange]),
     plan: &mut UndoPlan,
 ) -> Result<BTreeMap<SpacePath, u32>, OwnerFilesError> {
     let mut notes = owner.history.folder_notes(query)?;
@@ -178,7 +175,7 @@ async fn plan_folder_modes(
     let modes = before.iter().map(|(path, folder)| (path.clone(), folder.mode)).collect();
     let made = made_by_steps(&plan.steps, &modes);
     let FolderModes { steps, mut left } = folder_modes(&before, [&now, &made], [&notes, &all]);
-    left.retain(|left| !is_given_back(&left.path, undone));
+    left.retain(|left| !is_given_back(&left.path, (changes, rows)));
     plan.steps.extend(steps);
     plan.left.extend(left);
     Ok(modes)
@@ -206,10 +203,18 @@ fn made_by_steps(steps: &[UndoStep], modes: &BTreeMap<SpacePath, u32>) -> BTreeM
     made
 }
 
-/// Whether an undo gave a folder back already. Whatever mode it has now is somebody's then.
-fn is_given_back(path: &SpacePath, undone: &[PastChange]) -> bool {
-    let of_folder = undone.iter().rev().find(|undo| undo.kind.is_of_folder() && undo.path == *path);
+/// Whether an undo that is not to be taken back gave a folder back already. Whatever mode it has now
+/// is somebody's then.
+fn is_given_back(path: &SpacePath, (changes, rows): (&[PastChange], &[PastChange])) -> bool {
+    let is_of_folder =
+        |it: &&PastChange| it.author.tool == UNDO && it.kind.is_of_folder() && it.path == *path;
+    let of_folder = { rows.iter().rev() }.filter(is_of_folder).find(|it| !is_asked(changes, it));
     of_folder.is_some_and(|undo| undo.kind == PastChangeKind::FolderCreated)
+}
+
+/// Whether a change is one of those that are to be taken back, in the order of their numbers.
+fn is_asked(changes: &[PastChange], change: &PastChange) -> bool {
+    changes.binary_search_by_key(&change.number, |asked| asked.number).is_ok()
 }
 
 /// Takes from folders the rights that they do not keep, before files come back into them. What
@@ -302,37 +307,44 @@ fn doubt_reasons(plan: &mut UndoPlan, changes: &[PastChange], unrecorded: &[Unre
 /// How long after the last change that a call recorded it may have made others, in microseconds.
 const MOST_CALL: i64 = 60 * 1_000_000;
 
-/// Returns the changes that undos made after the first of `changes`, in the order of their numbers.
-fn undone_before(
-    owner: &OwnerFiles,
-    changes: &[PastChange],
-) -> Result<Vec<PastChange>, HistoryError> {
-    let Some(first) = changes.first() else { return Ok(Vec::new()) };
-    let numbers: BTreeSet<ChangeNumber> = changes.iter().map(|change| change.number).collect();
-    let (tool, above) = (Some(UNDO.to_owned()), Some(first.number));
-    let query = ChangeQuery { tool, above, ..ChangeQuery::default() };
-    let mut undone = owner.history.changes(&query)?;
-    undone.retain(|change| !numbers.contains(&change.number));
-    undone.reverse();
-    Ok(undone)
+/// Returns all changes of the files and folders that `changes` changed, in the order of their
+/// numbers, since the first of them, or the first that one of them took back.
+fn related(owner: &OwnerFiles, changes: &[PastChange]) -> Result<Vec<PastChange>, HistoryError> {
+    let Some(mut first) = changes.first().map(|change| change.number) else {
+        return Ok(Vec::new());
+    };
+    let mut taken_back: BTreeSet<_> = changes.iter().filter_map(|it| it.takes_back).collect();
+    loop {
+        let begins = taken_back.first().map_or(first, |taken| first.min(*taken));
+        let paths = changes.iter().flat_map(|it| std::iter::once(&it.path).chain(&it.to)).cloned();
+        let related = owner.history.related_changes(paths, ChangeNumber(begins.0 - 1))?;
+        let of_undos = related.iter().filter(|change| taken_back.contains(&change.number));
+        let further: Vec<_> = of_undos.filter_map(|undo| undo.takes_back).collect();
+        taken_back.extend(further);
+        if taken_back.first().is_none_or(|taken| *taken >= begins) {
+            return Ok(related);
+        }
+        first = begins;
+    }
 }
 
-/// Returns the changes of undos without those that an undo recorded and did not make, since it was
-/// killed in between: the history has a change before the folder has it. Such a change is among the
-/// last of its call.
+/// Returns changes without those that an undo recorded and did not make, since it was killed in
+/// between: the history has a change before the folder has it. Such a change is among the last of
+/// its call.
 async fn made_alone(
     owner: &OwnerFiles,
-    undone: Vec<PastChange>,
+    changes: Vec<PastChange>,
 ) -> Result<Vec<PastChange>, OwnerFilesError> {
-    let calls: BTreeSet<ChangeNumber> = undone.iter().map(|change| change.call).collect();
+    let is_of_undo = |change: &&PastChange| change.author.tool == UNDO;
+    let calls: BTreeSet<_> = changes.iter().filter(is_of_undo).map(|change| change.call).collect();
     let unfinished = owner.history.unfinished_undos()?.into_iter();
     let unfinished = unfinished
         .filter_map(|begun| calls.range((Bound::Excluded(begun), Bound::Unbounded)).next());
     // The calls whose last step may not have been made, with the change that it takes back.
     let mut unfinished: BTreeMap<ChangeNumber, Option<ChangeNumber>> =
         unfinished.map(|call| (*call, None)).collect();
-    let mut made = Vec::with_capacity(undone.len());
-    for change in undone.into_iter().rev() {
+    let mut made = Vec::with_capacity(changes.len());
+    for change in changes.into_iter().rev() {
         if let Some(step) = unfinished.get_mut(&change.call) {
             let is_of_step = step.is_none() || *step == change.takes_back;
             if is_of_step && was_not_made(owner, &change).await? {
@@ -384,35 +396,6 @@ async fn was_not_made(owner: &OwnerFiles, change: &PastChange) -> Result<bool, O
     Ok(before != after && found == before)
 }
 
-/// Returns where files and folders are that `changes` made, which are to be taken back, and that
-/// were moved since.
-fn places(owner: &OwnerFiles, changes: &[PastChange]) -> Result<Places, HistoryError> {
-    let created = || changes.iter().filter(|change| change.kind.is_creation());
-    let Some(first) = created().next() else { return Ok(Places::default()) };
-    let paths = created().map(|change| change.path.clone());
-    let later = owner.history.comings_and_goings(paths, first.number)?;
-    Ok(Places::after(&later, changes))
-}
-
-/// Returns the changes of a path after the first of `changes` that stand: they are not to be taken
-/// back, no undo took them back, and they are not the owner's.
-fn standing(
-    owner: &OwnerFiles,
-    path: &SpacePath,
-    (changes, undone): (&[PastChange], &[PastChange]),
-) -> Result<Vec<PastChange>, HistoryError> {
-    let above = changes.first().map(|change| change.number);
-    let query = ChangeQuery { path: Some(path.clone()), above, ..ChangeQuery::default() };
-    let mut later = owner.history.changes(&query)?;
-    later.retain(|change| {
-        let is_asked = changes.binary_search_by_key(&change.number, |asked| asked.number).is_ok();
-        let is_of_owner = [UNDO, RESTORE].contains(&change.author.tool.as_str());
-        change.concerns(path) && !is_asked && !is_of_owner
-    });
-    later.reverse();
-    Ok(not_taken_back(later, undone))
-}
-
 /// Which version of a file a step gives: the one before a change, over the version `from`.
 type Restored = (SpacePath, ChangeNumber, Option<ContentHash>);
 
@@ -442,12 +425,6 @@ struct Found {
     unknown_folders: BTreeSet<SpacePath>,
     /// What folders were before the changes of them.
     past_folders: BTreeMap<ChangeNumber, PastFolder>,
-    /// Where files and folders are that calls moved.
-    places: Places,
-    /// The changes of paths that stand, after the first change that is to be taken back.
-    standing: BTreeMap<SpacePath, Vec<PastChange>>,
-    /// The paths of which they are not known.
-    unknown_standing: BTreeSet<SpacePath>,
     /// What keeps files and folders from being changed.
     guards: BTreeMap<SpacePath, Option<Obstacle>>,
     /// The files and folders of which that is not known.
@@ -498,24 +475,6 @@ impl UndoFacts for Found {
         known.flatten()
     }
 
-    fn moved_since(&mut self, path: &SpacePath, made: ChangeNumber) -> Option<SpacePath> {
-        self.places.moved_from(path, made)
-    }
-
-    fn made_by_other(
-        &mut self,
-        path: &SpacePath,
-        after: ChangeNumber,
-        version: Option<ContentHash>,
-    ) -> Option<PastChange> {
-        let Some(standing) = self.standing.get(path) else {
-            self.unknown_standing.insert(path.clone());
-            return None;
-        };
-        let last = standing.iter().rev().take_while(|change| change.number > after);
-        { last }.find(|change| change.makes(path, version)).cloned()
-    }
-
     fn folder(&mut self, path: &SpacePath) -> Option<FolderNow> {
         let known = self.folders.get(path);
         if known.is_none() {
@@ -529,28 +488,27 @@ impl UndoFacts for Found {
     }
 }
 
-/// Plans the undo of changes after the undos that made `undone`. Looks at each path and reads each
-/// version that the plan needs, so that no step is planned whose version is missing or damaged.
+/// Plans the undo of changes among all changes of their files and folders. Looks at each path and
+/// reads each version that the plan needs, so that no step is planned whose version is missing or
+/// damaged.
 async fn plan_of(
     owner: &OwnerFiles,
     changes: &[PastChange],
-    undone: &[PastChange],
+    all: &[PastChange],
 ) -> Result<(UndoPlan, Found), OwnerFilesError> {
-    let past_folders = owner.history.past_folders(&[changes, undone].concat())?;
-    let places = places(owner, changes)?;
-    let mut found = Found { past_folders, places, ..Found::default() };
+    let lives = Lives::of(all);
+    let past_folders = owner.history.past_folders(all)?;
+    let mut found = Found { past_folders, ..Found::default() };
     loop {
-        let plan = undo_plan_again(changes, undone, &mut found);
+        let plan = undo_plan(changes, &lives, &mut found);
         let unknown_folders = std::mem::take(&mut found.unknown_folders);
         let unknown = std::mem::take(&mut found.unknown);
         let unknown_paths = std::mem::take(&mut found.unknown_paths);
         let unknown_others = std::mem::take(&mut found.unknown_others);
-        let unknown_standing = std::mem::take(&mut found.unknown_standing);
         let all_paths_are_known = unknown_paths.is_empty() && unknown_folders.is_empty();
         let unknown_guards = std::mem::take(&mut found.unknown_guards);
         let all_versions_are_known = unknown.is_empty() && unknown_others.is_empty();
-        let all_else_is_known = unknown_standing.is_empty() && unknown_guards.is_empty();
-        if all_paths_are_known && all_versions_are_known && all_else_is_known {
+        if all_paths_are_known && all_versions_are_known && unknown_guards.is_empty() {
             return Ok((plan, found));
         }
         for path in unknown_folders {
@@ -563,10 +521,6 @@ async fn plan_of(
                 found.files.entry(version).or_insert_with(|| path.clone());
             }
             found.now.insert(path, now);
-        }
-        for path in unknown_standing.into_iter().filter(|_| all_paths_are_known) {
-            let standing = standing(owner, &path, (changes, undone))?;
-            found.standing.insert(path, standing);
         }
         for path in unknown_guards.into_iter().filter(|_| all_paths_are_known) {
             let guard = owner.tools.guard(&owner.caller, &path).await?;

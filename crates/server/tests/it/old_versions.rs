@@ -563,15 +563,14 @@ fn an_undo_makes_no_folder_that_keeps_a_file_from_its_path() {
     agent.tool("folder.remove", json!({ "path": "/n" })).unwrap();
     let undo = ["undo", "--client", "cursor", "--since", "1h"];
     insta::assert_snapshot!(stage.owner(&undo), @r"
-    bring back /n, a folder
     bring back /n/x.md as before change 4
     move back  /n/x.md to /a.md
-    remove     /n, a folder that was made
+    remove     /n, which this undo made
     bring back /n as before change 1
     Nothing was changed. Add --yes to do this.
     ");
     let done = stage.owner(&[&undo[..], &["--yes"]].concat());
-    assert!(done.contains("5 of 5 done."), "{done}");
+    assert!(done.contains("4 of 4 done."), "{done}");
     assert_eq!(stage.text("a.md").as_deref(), Some("one\n"));
     assert_eq!(stage.text("n").as_deref(), Some("two\n"));
 }

@@ -87,13 +87,12 @@ impl History {
         Ok(authors)
     }
 
-    /// Finds the changes after `above` by which files and folders came to these paths or left them,
-    /// and then those of the paths to which they were moved. Returns them in the order of their
-    /// numbers.
+    /// Finds the changes after `above` of these paths, and of all paths from which or to which one
+    /// of them moved something. Returns them in the order of their numbers.
     ///
     /// # Errors
     /// [`HistoryError`].
-    pub fn comings_and_goings(
+    pub fn related_changes(
         &self,
         paths: impl IntoIterator<Item = SpacePath>,
         above: ChangeNumber,
@@ -103,8 +102,7 @@ impl History {
             "SELECT {COLUMNS} FROM changes WHERE number IN (\
              SELECT number FROM changes WHERE space = ?1 AND path = ?2 AND number > ?3 \
              UNION ALL \
-             SELECT number FROM changes WHERE space = ?1 AND destination = ?2 AND number > ?3) \
-             AND kind NOT IN ('replaced', 'appended')"
+             SELECT number FROM changes WHERE space = ?1 AND destination = ?2 AND number > ?3)"
         );
         let mut query = connection.prepare_cached(&sql)?;
         let mut waiting: Vec<SpacePath> = paths.into_iter().collect();
@@ -116,7 +114,7 @@ impl History {
             let rows = query.query_map(params![self.space, path.as_str(), above.0], change)?;
             for row in rows {
                 let Some(change) = row? else { continue };
-                waiting.extend(change.to.clone());
+                waiting.extend(change.to.iter().chain([&change.path]).cloned());
                 found.insert(change.number, change);
             }
         }

@@ -17,7 +17,9 @@ use super::{
 };
 
 /// Returns the first of `changes` that concerns each path.
-pub(super) fn first_changes(changes: &[PastChange]) -> BTreeMap<SpacePath, ChangeNumber> {
+pub(super) fn first_changes<'c>(
+    changes: impl Iterator<Item = &'c PastChange>,
+) -> BTreeMap<SpacePath, ChangeNumber> {
     let mut first = BTreeMap::new();
     for change in changes {
         for path in std::iter::once(&change.path).chain(&change.to) {
@@ -29,9 +31,11 @@ pub(super) fn first_changes(changes: &[PastChange]) -> BTreeMap<SpacePath, Chang
 
 /// Returns the moves of files that `changes` created and that nobody else changed in between, each
 /// with the creation.
-pub(super) fn moves_of_created(changes: &[PastChange]) -> BTreeMap<ChangeNumber, ChangeNumber> {
+pub(super) fn moves_of_created<'c>(
+    changes: impl Iterator<Item = &'c PastChange>,
+) -> BTreeMap<ChangeNumber, ChangeNumber> {
     let (mut created, mut moves) = (BTreeMap::new(), BTreeMap::new());
-    for change in changes.iter().filter(|change| !change.kind.is_of_folder()) {
+    for change in changes.filter(|change| !change.kind.is_of_folder()) {
         let known = created.remove(&change.path);
         let origin = match (known, change.before) {
             (_, None) => Some(change.number),
@@ -57,31 +61,29 @@ impl Planner<'_> {
         let file = self.file(to, change.number);
         (file.wanted, file.before) = (None, origin);
         (file.has_changes, file.first) = (true, Some(origin));
-        self.add_detour(&change.path, Whereabouts::Going, None);
+        self.add_detour(change, Whereabouts::Going, None);
         true
     }
 
     pub(super) fn add_detour(
         &mut self,
-        path: &SpacePath,
+        change: &PastChange,
         file: Whereabouts,
         left: Option<LeftChange>,
     ) {
         let left = left.into_iter().collect();
-        self.detours.insert(path.clone(), Detour { file, left });
+        let of = (change.path.clone(), self.number_of(change));
+        self.detours.insert(of, Detour { file, left });
     }
 
-    /// Notes that a file stays at the path `to`, to which a change moved it. Does not where another
-    /// file had that path before: two files of one content could not be told apart there.
+    /// Notes that a file stays at the path `to`, to which a change moved it.
     pub(super) fn add_detour_at(
         &mut self,
         change: &PastChange,
         to: &SpacePath,
         left: Option<LeftChange>,
     ) {
-        if self.is_first_at(change, to) {
-            self.add_detour(&change.path, Whereabouts::At(to.clone()), left);
-        }
+        self.add_detour(change, Whereabouts::At(to.clone()), left);
     }
 
     /// Whether no change before this one concerns a path.
@@ -100,7 +102,8 @@ impl Planner<'_> {
     /// Takes back a change of a file that cannot come back to its path. Returns `false` for a
     /// change of another file that had the path before.
     pub(super) fn take_back_on_detour(&mut self, change: &PastChange) -> bool {
-        let Some(mut detour) = self.detours.remove(&change.path) else { return false };
+        let of = (change.path.clone(), self.number_of(change));
+        let Some(mut detour) = self.detours.remove(&of) else { return false };
         if change.kind == PastChangeKind::Removed {
             return false;
         }
@@ -119,11 +122,11 @@ impl Planner<'_> {
                     }
                 }
             }
-            Whereabouts::InHistory(version) => match change.before {
+            Whereabouts::InHistory { version, before } => match change.before {
                 // Another client's changes in between are not taken back.
                 Some(_) if change.after != Some(*version) => return false,
                 None if change.after != Some(*version) => is_of_file = false,
-                Some(before) => *version = before,
+                Some(earlier) => (*version, *before) = (earlier, change.number),
                 None => {}
             },
             Whereabouts::Lost(lost) => {
@@ -137,7 +140,7 @@ impl Planner<'_> {
             Whereabouts::Going | Whereabouts::Waiting { .. } => {}
         }
         match is_creation {
-            false => drop(self.detours.insert(change.path.clone(), detour)),
+            false => drop(self.detours.insert(of, detour)),
             // There was no file before.
             true if is_of_file => self.leave_out(&detour.left),
             true => {}
@@ -151,7 +154,7 @@ impl Planner<'_> {
         &mut self,
         change: &PastChange,
         to: &SpacePath,
-        version: ContentHash,
+        (version, before): (ContentHash, ChangeNumber),
     ) {
         let (number, path) = (change.number, &change.path);
         let here = self.file(path, number).wanted;
@@ -160,28 +163,43 @@ impl Planner<'_> {
             return self.move_back_from(change, to);
         }
         match here {
-            None => self.give_on(path, number, version),
+            None => self.give_on(path, before, version),
             Some(here) if Some(here) == change.before => self.go_on_as_before(path, change),
             Some(_) => {
                 let left = self.leave_at((path, Some(path)), number, LeftReason::PathTaken);
-                self.add_detour(path, Whereabouts::InHistory(version), left);
+                self.add_detour(change, Whereabouts::InHistory { version, before }, left);
             }
         }
     }
 
-    /// Gives a file of which only the history has a version to the path that it had before a move.
+    /// Gives a file of which only the history has a version, which it had before a change, to the
+    /// path that it had before a move.
     pub(super) fn give_on(&mut self, path: &SpacePath, number: ChangeNumber, version: ContentHash) {
         let file = self.file(path, number);
         (file.wanted, file.before) = (Some(version), number);
         (file.has_changes, file.first) = (true, Some(number));
+        let holder = self.of_change.get(&number).copied().flatten();
+        self.holders.insert(path.clone(), holder);
+    }
+
+    /// Brings back removed files whose path another one had, which has gone on from there.
+    pub(super) fn bring_back_what_waited(&mut self) {
+        for ((path, _), Detour { file, left }) in std::mem::take(&mut self.detours) {
+            let Whereabouts::InHistory { version, before } = file else { continue };
+            let is_free = self.file(&path, before).wanted.is_none();
+            if is_free && left.iter().all(|left| left.why == LeftReason::PathTaken) {
+                self.give_on(&path, before, version);
+                self.leave_out(&left);
+            }
+        }
     }
 
     /// Leaves a move of a file that is not there any more, or not what the move left, and names the
     /// path before the move.
     pub(super) fn lose(&mut self, change: &PastChange, place: &SpacePath, why: LeftReason) {
-        let moved = self.facts.moved_since(place, change.number);
+        let moved = self.lives.place_of(change.number).filter(|moved| *moved != place);
         let is_elsewhere =
-            moved.is_some_and(|moved| matches!(self.facts.now(&moved), PathNow::File(_)));
+            moved.is_some_and(|moved| matches!(self.facts.now(moved), PathNow::File(_)));
         let is_gone = why == LeftReason::GoneSince && !is_elsewhere;
         self.lose_further(change, Lost { place: place.clone(), why, is_gone });
     }
@@ -189,6 +207,6 @@ impl Planner<'_> {
     /// Names an earlier path of a file that is lost.
     pub(super) fn lose_further(&mut self, change: &PastChange, lost: Lost) {
         let left = self.leave_at((&lost.place, Some(&change.path)), change.number, lost.why);
-        self.add_detour(&change.path, Whereabouts::Lost(lost), left);
+        self.add_detour(change, Whereabouts::Lost(lost), left);
     }
 }

@@ -240,7 +240,11 @@ impl Planner<'_> {
             let now = self.known.modes.get(to).copied();
             let now = now.filter(|now| here.is_none() && *now != mode);
             let closed = now.map_or(mode, |now| mode & (now | OWNER_ALONE));
+            let is_new = here.is_none();
             self.add_given(from, (Some(to), moving), closed, number);
+            if is_new {
+                self.known.given.insert(from.clone(), self.plan.steps.len() - 1);
+            }
             // A path that the folder has in between is not the one to name.
             let is_closed = |why| matches!(why, LeftReason::FolderStaysClosed { .. });
             self.plan.left.retain(|left| left.path != *to || !is_closed(left.why));
@@ -379,7 +383,7 @@ impl Planner<'_> {
             if stays || is_named {
                 continue;
             }
-            if let Some(other) = self.facts.made_by_other(&path, number, None) {
+            if let Some(other) = self.made_by_other(&path, number, None) {
                 let why = LeftReason::BackThroughOther { call: other.call };
                 self.leave(number, &path, why);
             }

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::past_change::Author;
-use super::again::{not_taken_back, undo_plan_again, undos_of};
-use super::places::Places;
+use super::super::past_change::{Author, UNDO};
 use super::*;
 use crate::records::instant::Instant;
 
@@ -30,7 +28,7 @@ fn lacks_something(plan: &UndoPlan) -> bool {
 }
 
 /// A disk whose changes are recorded.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Recorded {
     disk: Disk,
     folders: BTreeSet<SpacePath>,
@@ -44,9 +42,15 @@ struct Recorded {
     /// The mode of each file, and what it was before each change.
     modes: BTreeMap<SpacePath, u8>,
     modes_before: BTreeMap<ChangeNumber, u8>,
-    places: Places,
-    /// Changes of others that no undo took back.
-    standing: Vec<PastChange>,
+    /// Who makes the changes.
+    agent: usize,
+}
+
+/// Returns the author of a change of an undo, or of another one.
+fn author(is_undo: bool, agent: usize) -> Author {
+    let (tool, client) = if is_undo { (UNDO, None) } else { ("file.create", Some(agent)) };
+    let client = client.map(|agent| agent.to_string());
+    Author { tool: tool.to_owned(), client, ..Author::default() }
 }
 
 /// The mode of a new file.
@@ -71,20 +75,6 @@ impl UndoFacts for &Recorded {
     fn lacks(&mut self, step: &UndoStep) -> Option<LeftReason> {
         let UndoStep::Restore { to, .. } = step else { return None };
         self.lacking.contains(to).then_some(LeftReason::NotKept)
-    }
-
-    fn moved_since(&mut self, path: &SpacePath, made: ChangeNumber) -> Option<SpacePath> {
-        self.places.moved_from(path, made)
-    }
-
-    fn made_by_other(
-        &mut self,
-        path: &SpacePath,
-        after: ChangeNumber,
-        version: Option<ContentHash>,
-    ) -> Option<PastChange> {
-        let later = self.standing.iter().rev().filter(|change| change.number > after);
-        { later }.find(|change| change.makes(path, version)).cloned()
     }
 
     fn is_other_file(&mut self, now: &SpacePath, _: &SpacePath, before: ChangeNumber) -> bool {
@@ -134,7 +124,7 @@ impl Recorded {
             before,
             size_before: 0,
             after,
-            author: Author::default(),
+            author: author(self.takes_back.is_some(), self.agent),
             takes_back: self.takes_back,
         });
     }
@@ -266,12 +256,12 @@ impl Recorded {
     }
 
     fn plan(&self, changes: &[PastChange]) -> UndoPlan {
-        undo_plan(changes, &mut &*self)
+        undo_plan(changes, &Lives::of(&self.changes), &mut &*self)
     }
 
-    /// Takes changes back, and returns the plan. Everything after `undone` was done by undos.
-    fn undo_again(&mut self, changes: &[PastChange], undone: usize) -> UndoPlan {
-        let plan = undo_plan_again(changes, &self.changes[undone..], &mut &*self);
+    /// Takes changes back, and returns the plan.
+    fn undo(&mut self, changes: &[PastChange]) -> UndoPlan {
+        let plan = self.plan(changes);
         self.carry_out(&plan);
         plan
     }
@@ -338,9 +328,8 @@ proptest! {
         let from = world.changes.len();
         done.iter().for_each(|deed| world.act(deed));
         let changes = world.changes[from..].to_vec();
-        let undone = world.changes.len();
         world.carry_out(&world.plan(&changes));
-        let again = world.undo_again(&changes, undone);
+        let again = world.undo(&changes);
         prop_assert_eq!((again.steps, again.left), (vec![], vec![]));
     }
 
@@ -359,16 +348,15 @@ proptest! {
         let from = world.changes.len();
         done.iter().for_each(|deed| world.act(deed));
         let changes = world.changes[from..].to_vec();
-        let undone = world.changes.len();
         if !world.disk.contains_key(&blocked) {
             world.obstacles.insert(blocked, Obstacle::NotAFile);
         }
         for _ in 0..runs {
-            let plan = world.undo_again(&changes, undone);
+            let plan = world.undo(&changes);
             prop_assert!(is_back(&world) || lacks_something(&plan), "{:#?}", plan);
         }
         world.obstacles.clear();
-        let plan = world.undo_again(&changes, undone);
+        let plan = world.undo(&changes);
         prop_assert_eq!(&plan.left, &[]);
         prop_assert!(is_back(&world), "{:#?}", world.state());
     }
@@ -383,16 +371,16 @@ proptest! {
         let first = world.disk.clone();
         let from = world.changes.len();
         done.iter().for_each(|deed| world.act(deed));
-        let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+        let changes = world.changes[from..].to_vec();
         let folders = world.folders.clone();
-        let plan = world.undo_again(&changes, undone);
+        let plan = world.undo(&changes);
         prop_assert!(world.disk == first || lacks_something(&plan), "{:#?}", plan);
         let needed: BTreeSet<SpacePath> = world.disk.keys().flat_map(folders_above).collect();
         prop_assert!(world.folders.iter().all(|it| folders.contains(it) || needed.contains(it)));
         // The owner removes the folders in the way.
         for _ in 0..2 {
             world.remove_empty_folders();
-            let plan = world.undo_again(&changes, undone);
+            let plan = world.undo(&changes);
             prop_assert!(world.disk == first || lacks_something(&plan), "{:#?}", plan);
         }
     }
@@ -410,15 +398,15 @@ proptest! {
         before.iter().for_each(|deed| world.act(deed));
         let from = world.changes.len();
         done.iter().for_each(|deed| world.act(deed));
-        let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+        let changes = world.changes[from..].to_vec();
         if is_undone_before {
-            world.undo_again(&changes, undone);
+            world.undo(&changes);
         }
         // No change made these versions.
         let foreign: Disk =
             names.iter().enumerate().map(|(at, name)| (path(name), hash(100 + at as u8))).collect();
         world.disk.extend(foreign.clone());
-        let plan = world.undo_again(&changes, undone);
+        let plan = world.undo(&changes);
         for (path, version) in &foreign {
             prop_assert_eq!(world.disk.get(path), Some(version), "{:?}", plan);
         }
@@ -458,7 +446,7 @@ fn what_was_changed_removed_or_replaced_since_is_left_with_the_reason() {
     world.write(&path("/a"), hash(2));
     world.write(&path("/b"), hash(2));
     world.rename(&path("/c"), &path("/d"));
-    let changes = world.changes.split_off(3);
+    let changes = world.changes[3..].to_vec();
     world.disk.insert(path("/a"), hash(9));
     world.disk.remove(&path("/b"));
     world.disk.insert(path("/c"), hash(9));
@@ -584,15 +572,15 @@ fn what_an_undo_made_does_not_count_as_somebodys_when_the_undo_is_run_again() {
     world.rename(&path("/a"), &path("/d/a"));
     world.remove(&path("/b"));
     world.obstacles.insert(path("/a"), Obstacle::NotAFile);
-    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
-    let plan = world.undo_again(&changes, undone);
+    let changes = world.changes[from..].to_vec();
+    let plan = world.undo(&changes);
     assert!(lacks_something(&plan) && world.disk.contains_key(&path("/b")));
     // While the folder is there, another run says the same and changes nothing.
-    let (disk, again) = (world.disk.clone(), world.undo_again(&changes, undone));
+    let (disk, again) = (world.disk.clone(), world.undo(&changes));
     assert_eq!((again.steps, again.left.len()), (vec![], plan.left.len()));
     assert_eq!(world.disk, disk);
     world.obstacles.clear();
-    let last = world.undo_again(&changes, undone);
+    let last = world.undo(&changes);
     assert_eq!((last.left, &world.disk), (vec![], &first));
 }
 
@@ -676,12 +664,12 @@ fn a_file_whose_content_an_undo_took_for_a_created_one_is_named_and_comes_back_l
     world.rename(&path("/c"), &path("/b"));
     world.rename(&path("/a"), &path("/c"));
     world.obstacles.insert(path("/a"), Obstacle::NotAFile);
-    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+    let changes = world.changes[from..].to_vec();
     for _ in 0..3 {
-        assert!(lacks_something(&world.undo_again(&changes, undone)));
+        assert!(lacks_something(&world.undo(&changes)));
     }
     world.obstacles.clear();
-    assert_eq!(world.undo_again(&changes, undone).left, []);
+    assert_eq!(world.undo(&changes).left, []);
     assert_eq!(world.disk, first);
 }
 
@@ -691,8 +679,6 @@ struct TwoAgents {
     world: Recorded,
     /// The changes of each agent.
     changes: [Vec<PastChange>; 2],
-    /// How many changes there were before the first undo.
-    undone: usize,
 }
 
 impl TwoAgents {
@@ -702,32 +688,23 @@ impl TwoAgents {
         let mut changes = [Vec::new(), Vec::new()];
         for (agent, deed) in deeds {
             let before = world.changes.len();
+            world.agent = 1 + agent;
             world.act(deed);
             changes[*agent].extend_from_slice(&world.changes[before..]);
         }
-        let undone = world.changes.len();
-        Self { world, changes, undone }
+        Self { world, changes }
     }
 
-    /// Takes back what one agent did. Panics if a file that the plan changes is not a version that
-    /// this agent made, or an undo of this agent's changes.
+    /// Takes back what one agent did. Panics if a version goes from the disk that this agent did not
+    /// make.
     fn undo(&mut self, agent: usize) -> UndoPlan {
         let changes = self.changes[agent].clone();
-        let undone = self.world.changes[self.undone..].to_vec();
-        let own = [changes.clone(), undos_of(&changes, &undone)].concat();
-        let made = |path: &SpacePath, version: Option<ContentHash>| {
-            own.iter().any(|change| {
-                let is_gone = change.to.is_some() && change.path == *path && version.is_none();
-                let place = change.to.as_ref().unwrap_or(&change.path);
-                is_gone || (place == path && change.after == version)
-            })
-        };
+        let made = |version| changes.iter().any(|change| change.after == Some(version));
         let disk = self.world.disk.clone();
-        self.world.places = Places::after(&self.world.changes, &changes);
-        let plan = self.world.undo_again(&changes, self.undone);
+        let plan = self.world.undo(&changes);
         for (path, version) in &disk {
-            let is_kept = self.world.disk.get(path) == Some(version);
-            assert!(is_kept || made(path, Some(*version)), "{path} was of somebody else");
+            let is_kept = self.world.disk.values().any(|kept| kept == version);
+            assert!(is_kept || made(*version), "{path} was of somebody else");
         }
         plan
     }
@@ -805,12 +782,12 @@ fn what_somebody_did_again_after_an_undo_stays() {
     let from = world.changes.len();
     world.write(&path("/a"), hash(2));
     world.remove(&path("/b"));
-    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
-    world.undo_again(&changes, undone);
+    let changes = world.changes[from..].to_vec();
+    world.undo(&changes);
     // A person takes the agent's text after all, and removes the file again.
     world.disk.insert(path("/a"), hash(2));
     world.disk.remove(&path("/b"));
-    assert_eq!(world.undo_again(&changes, undone), UndoPlan::default());
+    assert_eq!(world.undo(&changes), UndoPlan::default());
 }
 
 #[test]
@@ -823,13 +800,13 @@ fn a_file_that_was_made_again_with_the_same_content_gets_its_mode_once() {
     world.remove(&path("/a"));
     world.write(&path("/a"), hash(1));
     assert_ne!(world.state(), first);
-    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
-    assert_eq!(shown(&world.undo_again(&changes, undone)).0, ["restore /a"]);
+    let changes = world.changes[from..].to_vec();
+    assert_eq!(shown(&world.undo(&changes)).0, ["restore /a"]);
     assert_eq!(world.state(), first);
-    assert_eq!(world.undo_again(&changes, undone), UndoPlan::default());
+    assert_eq!(world.undo(&changes), UndoPlan::default());
     // A person opens the file for others.
     world.modes.insert(path("/a"), 99);
-    assert_eq!(world.undo_again(&changes, undone), UndoPlan::default());
+    assert_eq!(world.undo(&changes), UndoPlan::default());
 }
 
 #[test]

@@ -58,8 +58,8 @@ impl Crowd {
                 finds(ChangeQuery { callers, ..none() }, 0);
             }),
             counted("clients", &|| assert_eq!(history.clients().unwrap().len(), 22)),
-            counted("where a file went", &|| {
-                let gone = history.comings_and_goings([path("/work/new")], ChangeNumber(0));
+            counted("what became of a file", &|| {
+                let gone = history.related_changes([path("/work/new")], ChangeNumber(0));
                 assert_eq!(gone.unwrap().len(), 1);
             }),
             counted("a version", &|| {

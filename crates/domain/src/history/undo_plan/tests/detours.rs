@@ -18,10 +18,9 @@ fn after(done: &[Deed], taken: &[&str]) -> (Recorded, Vec<PastChange>) {
 /// Makes the undo twice, and returns what the first one did and left. The second one changes
 /// nothing, and leaves what the first one left.
 fn undone(world: &mut Recorded, changes: &[PastChange]) -> (Vec<String>, Vec<String>) {
-    let undone = world.changes.len();
-    let plan = world.undo_again(changes, undone);
+    let plan = world.undo(changes);
     let state = world.state();
-    let again = world.undo_again(changes, undone);
+    let again = world.undo(changes);
     assert_eq!((&again.steps, &again.left), (&vec![], &plan.left));
     assert_eq!(world.state(), state);
     let text = |left: &LeftChange| format!("{} {}", left.path, left.text(&ShownPaths::default()));
@@ -86,7 +85,7 @@ fn what_somebody_wrote_at_a_path_in_between_and_an_agent_removed_comes_back_ther
     let changes = world.changes[from..].to_vec();
     let (_, left) = undone(&mut world, &changes);
     assert_eq!(world.disk, Disk::from([(a, hash(1)), (b, hash(9))]));
-    assert_eq!(left, ["/b was changed since"]);
+    assert_eq!(left, ["/b cannot come back, since there is another file"]);
 }
 
 #[test]
@@ -142,14 +141,13 @@ proptest! {
         let from = world.changes.len();
         done.iter().for_each(|deed| world.act(deed));
         let changes = world.changes[from..].to_vec();
-        let undone = world.changes.len();
         // Somebody writes where nothing was.
         let free: Vec<SpacePath> =
             names.iter().map(|name| path(name)).filter(|name| world.can_hold(name)).collect();
         for (at, name) in (0..).zip(free) {
             world.disk.entry(name).or_insert(hash(100 + at));
         }
-        let plan = world.undo_again(&changes, undone);
+        let plan = world.undo(&changes);
         for (path, version) in first {
             let mut left = plan.left.iter();
             let is_named = left.any(|it| it.path == path || it.to.as_ref() == Some(&path));
@@ -171,13 +169,13 @@ fn a_file_that_an_undo_removed_for_its_content_is_named_until_it_is_back() {
     world.write(&path("/c"), hash(1));
     world.remove(&path("/c"));
     world.rename(&path("/a"), &path("/c"));
-    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+    let changes = world.changes[from..].to_vec();
     world.obstacles.insert(path("/a"), Obstacle::NotAFile);
     for _ in 0..3 {
-        let left = world.undo_again(&changes, undone).left;
+        let left = world.undo(&changes).left;
         assert!(left.iter().any(|left| left.to == Some(path("/a"))), "{left:?}");
     }
     world.obstacles.clear();
-    assert_eq!(world.undo_again(&changes, undone).left, []);
+    assert_eq!(world.undo(&changes).left, []);
     assert_eq!(world.disk, Disk::from([(path("/a"), hash(0))]));
 }

@@ -16,26 +16,11 @@ struct World {
     changes: Vec<PastChange>,
     past_folders: BTreeMap<ChangeNumber, PastFolder>,
     takes_back: Option<ChangeNumber>,
-    places: Places,
-    /// Changes of others that no undo took back.
-    standing: Vec<PastChange>,
+    /// Whether an undo makes the changes.
+    is_undo: bool,
 }
 
 impl UndoFacts for &World {
-    fn moved_since(&mut self, path: &SpacePath, made: ChangeNumber) -> Option<SpacePath> {
-        self.places.moved_from(path, made)
-    }
-
-    fn made_by_other(
-        &mut self,
-        path: &SpacePath,
-        after: ChangeNumber,
-        version: Option<ContentHash>,
-    ) -> Option<PastChange> {
-        let later = self.standing.iter().rev().filter(|change| change.number > after);
-        { later }.find(|change| change.makes(path, version)).cloned()
-    }
-
     fn now(&mut self, path: &SpacePath) -> PathNow {
         if folders_above(path).any(|above| self.files.contains_key(&above)) {
             return PathNow::Blocked(Obstacle::FileAbove);
@@ -102,7 +87,7 @@ impl World {
             before,
             size_before: 0,
             after,
-            author: Author::default(),
+            author: author(self.is_undo, 0),
             takes_back: self.takes_back,
         });
         number
@@ -222,6 +207,7 @@ impl World {
 
     /// Makes the steps of a plan, and panics if one does not find what it expects.
     fn carry_out(&mut self, plan: &UndoPlan) {
+        self.is_undo = true;
         for step in &plan.steps {
             self.takes_back = step.takes_back();
             let before = self.tree();
@@ -249,7 +235,7 @@ impl World {
             let is_same = matches!(step, UndoStep::Restore { from, to, .. } if *from == Some(*to));
             assert!(is_same || before != self.tree(), "{step:?} changes nothing: {plan:#?}");
         }
-        self.takes_back = None;
+        (self.takes_back, self.is_undo) = (None, false);
     }
 
     fn give(
@@ -270,8 +256,12 @@ impl World {
         self.past_folders.insert(number, PastFolder { mode, rest: rest.clone() });
     }
 
-    fn undo(&mut self, changes: &[PastChange], undone: usize) -> UndoPlan {
-        let plan = undo_plan_again(changes, &self.changes[undone..], &mut &*self);
+    fn plan(&self, changes: &[PastChange]) -> UndoPlan {
+        undo_plan(changes, &Lives::of(&self.changes), &mut &*self)
+    }
+
+    fn undo(&mut self, changes: &[PastChange]) -> UndoPlan {
+        let plan = self.plan(changes);
         self.carry_out(&plan);
         plan
     }
@@ -328,16 +318,16 @@ proptest! {
         let first = world.tree();
         done.iter().for_each(|deed| world.act(deed));
         let (changes, undone, after) = (world.changes.clone(), world.changes.len(), world.tree());
-        let plan = world.undo(&changes, undone);
+        let plan = world.undo(&changes);
         prop_assert_eq!(&plan.left, &[]);
         prop_assert_eq!(&world.tree(), &first, "{:#?}", plan);
         // Again: nothing is to be done. The undo can be undone, and made again.
-        let (undo, again) = (world.changes[undone..].to_vec(), world.changes.len());
-        prop_assert_eq!(&world.undo(&changes, undone), &UndoPlan::default());
-        let back = world.undo(&undo, again);
+        let undo = world.changes[undone..].to_vec();
+        prop_assert_eq!(&world.undo(&changes), &UndoPlan::default());
+        let back = world.undo(&undo);
         prop_assert_eq!(&back.left, &[]);
         prop_assert_eq!(&world.tree(), &after, "{:#?}", back);
-        prop_assert_eq!(&world.undo(&changes, undone).left, &[]);
+        prop_assert_eq!(&world.undo(&changes).left, &[]);
         prop_assert_eq!(world.tree(), first);
     }
 
@@ -349,11 +339,11 @@ proptest! {
     ) {
         let first = world.tree();
         done.iter().for_each(|deed| world.act(deed));
-        let (changes, undone) = (world.changes.clone(), world.changes.len());
-        let mut plan = undo_plan_again(&changes, &[], &mut &world);
+        let changes = world.changes.clone();
+        let mut plan = world.plan(&changes);
         plan.steps.truncate(steps);
         world.carry_out(&plan);
-        let rest = world.undo(&changes, undone);
+        let rest = world.undo(&changes);
         prop_assert_eq!(&rest.left, &[]);
         prop_assert_eq!(world.tree(), first, "{:#?} {:#?}", plan, rest);
     }
@@ -365,11 +355,11 @@ proptest! {
         removed in prop::collection::vec(prop::sample::select(FOLDERS.to_vec()), 1..4),
     ) {
         done.iter().for_each(|deed| world.act(deed));
-        let (changes, undone) = (world.changes.clone(), world.changes.len());
-        world.undo(&changes, undone);
+        let changes = world.changes.clone();
+        world.undo(&changes);
         removed.iter().for_each(|name| drop(world.remove_by_hand(&path(name))));
         let after = world.tree();
-        let plan = world.undo(&changes, undone);
+        let plan = world.undo(&changes);
         prop_assert_eq!(world.tree(), after, "{:#?}", plan);
     }
 
@@ -380,10 +370,10 @@ proptest! {
         removed in prop::collection::vec(prop::sample::select(FOLDERS.to_vec()), 1..4),
     ) {
         done.iter().for_each(|deed| world.act(deed));
-        let (changes, undone) = (world.changes.clone(), world.changes.len());
+        let changes = world.changes.clone();
         let gone: Vec<SpacePath> =
             removed.iter().flat_map(|name| world.remove_by_hand(&path(name))).collect();
-        let plan = world.undo(&changes, undone);
+        let plan = world.undo(&changes);
         let is_taken = |folder: &SpacePath| {
             let takes = |it: &PastChange| {
                 matches!(it.kind, PastChangeKind::FolderRemoved | PastChangeKind::FolderMoved)
@@ -425,8 +415,7 @@ fn a_folder_that_a_client_made_and_somebody_moved_is_named_until_it_is_gone() {
     let changes = recorded(&mut world, &[Deed::Make(path("/n/made")), Deed::Make(path("/own"))]);
     world.act(&Deed::MoveFolder(path("/n"), path("/m")));
     world.act(&Deed::MoveFolder(path("/m/made"), path("/kept")));
-    world.places = Places::after(&world.changes, &changes);
-    let plan = undo_plan_again(&changes, &[], &mut &world);
+    let plan = world.plan(&changes);
     let told: Vec<_> = plan
         .left
         .iter()
@@ -437,7 +426,7 @@ fn a_folder_that_a_client_made_and_somebody_moved_is_named_until_it_is_gone() {
     assert_eq!(shown(&plan).0, ["unmake folder /own"]);
     world.remove_by_hand(&path("/m"));
     world.remove_by_hand(&path("/kept"));
-    assert_eq!(undo_plan_again(&changes, &[], &mut &world).left, []);
+    assert_eq!(world.plan(&changes).left, []);
 }
 
 #[test]
@@ -447,9 +436,9 @@ fn what_somebody_put_into_a_moved_folder_stays_and_is_named() {
     world.folders.get_mut(&path("/a/b")).unwrap().insert("link".to_owned(), vec![0]);
     let from = world.changes.len();
     world.act(&Deed::MoveFolder(path("/a"), path("/d")));
-    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+    let changes = world.changes[from..].to_vec();
     world.files.insert(path("/d/b/mine"), hash(1));
-    let plan = world.undo(&changes, undone);
+    let plan = world.undo(&changes);
     let told: Vec<String> = plan
         .left
         .iter()
@@ -461,13 +450,13 @@ fn what_somebody_put_into_a_moved_folder_stays_and_is_named() {
     world.act(&Deed::MoveFolder(path("/a"), path("/e")));
     let changes = world.changes[world.changes.len() - 2..].to_vec();
     world.folders.get_mut(&path("/e/b")).unwrap().clear();
-    let plan = undo_plan(&changes, &mut &world);
+    let plan = world.plan(&changes);
     assert_eq!(plan.left[0].why, LeftReason::LacksParts);
 }
 
 /// Takes changes back, and returns what the plan does.
-fn steps_of(world: &mut World, changes: &[PastChange], undone: usize) -> Vec<String> {
-    let plan = world.undo(changes, undone);
+fn steps_of(world: &mut World, changes: &[PastChange]) -> Vec<String> {
+    let plan = world.undo(changes);
     assert_eq!(plan.left, []);
     shown(&plan).0
 }
@@ -508,12 +497,11 @@ fn a_folder_that_a_person_made_or_removed_again_after_an_undo_stays_so() {
         let mut world = World::default();
         recorded(&mut world, &first);
         let changes = recorded(&mut world, &deeds);
-        let undone = world.changes.len();
-        assert_ne!(steps_of(&mut world, &changes, undone).len(), 0);
+        assert_ne!(steps_of(&mut world, &changes).len(), 0);
         for _ in 0..2 {
             world.toggle(&d());
             let tree = world.tree();
-            assert_eq!(steps_of(&mut world, &changes, undone).len(), 0, "{deeds:?}");
+            assert_eq!(steps_of(&mut world, &changes).len(), 0, "{deeds:?}");
             assert_eq!(world.tree(), tree);
         }
     }
@@ -529,13 +517,12 @@ fn undos_of_two_agents_that_made_and_removed_a_folder_by_turns_come_to_an_end() 
             changes[0].extend(recorded(&mut world, &[Deed::Make(d())]));
             changes[1].extend(recorded(&mut world, &[Deed::RemoveFolder(d())]));
         }
-        let undone = world.changes.len();
         for agent in [order, order].concat() {
-            steps_of(&mut world, &changes[agent], undone);
+            steps_of(&mut world, &changes[agent]);
         }
         assert_eq!(world.folders.len(), 0, "{rounds} {order:?}");
         for agent in order {
-            assert_eq!(steps_of(&mut world, &changes[agent], undone).len(), 0);
+            assert_eq!(steps_of(&mut world, &changes[agent]).len(), 0);
         }
     }
 }
@@ -548,10 +535,9 @@ fn a_folder_that_an_undo_gave_back_is_not_the_one_that_another_agent_made_in_bet
     let mut changes = recorded(&mut world, &[Deed::RemoveFolder(d())]);
     let between = recorded(&mut world, &[Deed::Make(d())]);
     changes.extend(recorded(&mut world, &[Deed::RemoveFolder(d())]));
-    let undone = world.changes.len();
     for _ in 0..2 {
-        steps_of(&mut world, &changes, undone);
-        steps_of(&mut world, &between, undone);
+        steps_of(&mut world, &changes);
+        steps_of(&mut world, &between);
         assert!(world.folders.contains_key(&d()));
     }
 }
@@ -565,11 +551,10 @@ fn a_call_that_an_earlier_undo_took_back_has_nothing_left() {
     let mut changes = recorded(&mut world, &[Deed::RemoveFolder(path("/e"))]);
     let last = recorded(&mut world, &[Deed::Move(moved, path("/e"))]);
     changes.extend(last.clone());
-    let undone = world.changes.len();
-    assert_eq!(world.undo(&changes, undone).left, []);
+    assert_eq!(world.undo(&changes).left, []);
     assert_eq!(world.tree(), first);
     for changes in [&last, &changes] {
-        assert_eq!(world.undo(changes, undone), UndoPlan::default());
+        assert_eq!(world.undo(changes), UndoPlan::default());
     }
 }
 
@@ -583,8 +568,7 @@ fn a_file_does_not_come_back_to_the_path_of_a_folder_that_a_step_makes_again() {
     recorded(&mut world, &[Deed::Make(inner.clone())]);
     let away = Deed::MoveFolder(d.clone(), path("/x"));
     changes.extend(recorded(&mut world, &[away, Deed::Write(d, 2)]));
-    let undone = world.changes.len();
-    let plan = world.undo(&changes, undone);
+    let plan = world.undo(&changes);
     let left: Vec<_> = plan.left.iter().map(|left| (&left.path, left.why)).collect();
     assert_eq!(left, [(&inner, LeftReason::Blocked(Obstacle::NotAFile))]);
 }
@@ -603,9 +587,7 @@ fn what_a_change_of_another_client_made_again_is_named() {
         recorded(&mut world, &[Deed::Write(f.clone(), 1)]);
         let changes = recorded(&mut world, &own);
         recorded(&mut world, &others);
-        world.standing = world.changes[2..].to_vec();
-        let undone = world.changes.len();
-        let plan = world.undo(&changes, undone);
+        let plan = world.undo(&changes);
         let left: Vec<_> = plan.left.iter().map(|left| left.why).collect();
         assert_eq!(left, named.map(by_other).into_iter().collect::<Vec<_>>(), "{own:?}");
         assert_eq!(plan.steps, []);

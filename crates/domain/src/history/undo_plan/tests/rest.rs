@@ -5,8 +5,8 @@ use super::*;
 
 /// Takes all changes after `from` back, and returns the plan.
 fn undo_after(world: &mut Recorded, from: usize) -> UndoPlan {
-    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
-    world.undo_again(&changes, undone)
+    let changes = world.changes[from..].to_vec();
+    world.undo(&changes)
 }
 
 #[test]
@@ -33,14 +33,14 @@ fn a_file_that_an_earlier_undo_left_comes_back_once_its_path_is_free() {
     world.remove(&path("/n"));
     world.write(&path("/n/a"), hash(2));
     world.act(&Deed::MoveFolder(path("/n"), path("/z")));
-    let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
+    let changes = world.changes[from..].to_vec();
     // The earlier undo goes back to the folder, and leaves the file.
     world.takes_back = Some(changes[2].number);
     world.rename(&path("/z/a"), &path("/n/a"));
     world.takes_back = Some(changes[1].number);
     world.remove(&path("/n/a"));
     world.remove_empty_folders();
-    let plan = world.undo_again(&changes, undone);
+    let plan = world.undo(&changes);
     assert_eq!(plan.left, []);
     assert_eq!(world.disk, first);
 }
@@ -126,7 +126,7 @@ fn an_undo_of_both_agents_took_back_the_changes_of_each() {
     let note = path("/a");
     let mut agents = in_turn(&note);
     let all = agents.world.changes[1..].to_vec();
-    agents.world.undo_again(&all, agents.undone);
+    agents.world.undo(&all);
     for agent in [0, 1] {
         let plan = agents.undo(agent);
         assert_eq!((plan.steps, plan.left), (vec![], vec![]));
@@ -145,11 +145,11 @@ fn a_change_whose_undo_was_taken_back_is_left_if_somebody_changed_its_file_since
             false => world.write(&place, hash(2)),
         }
         let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
-        assert_eq!(world.undo_again(&changes, undone).left, []);
-        let (undo, redone) = (world.changes[undone..].to_vec(), world.changes.len());
-        assert_eq!(world.undo_again(&undo, redone).left, []);
+        assert_eq!(world.undo(&changes).left, []);
+        let undo = world.changes[undone..].to_vec();
+        assert_eq!(world.undo(&undo).left, []);
         world.disk.insert(place.clone(), hash(9));
-        let (steps, left) = shown(&world.undo_again(&changes, undone));
+        let (steps, left) = shown(&world.undo(&changes));
         assert_eq!((steps.len(), left), (0, vec![format!("{place}: ChangedSince")]));
     }
 }
@@ -182,11 +182,11 @@ fn an_undo_needs_no_version_between_what_is_there_and_what_is_wanted() {
             world.remove(&path("/b"));
         }
         world.lacking = vec![hash(2), hash(3)];
-        let (changes, undone) = (world.changes[from..].to_vec(), world.changes.len());
-        let plan = world.undo_again(&changes, undone);
+        let changes = world.changes[from..].to_vec();
+        let plan = world.undo(&changes);
         assert_eq!(plan.left, [], "{plan:#?}");
         assert_eq!(world.disk, first);
-        let again = world.undo_again(&changes, undone);
+        let again = world.undo(&changes);
         assert_eq!((again.steps, again.left), (vec![], vec![]));
     }
 }
@@ -227,42 +227,7 @@ fn a_created_file_that_its_own_agent_moved_is_not_named_twice() {
         (1, Deed::Move(middle, last)),
     ];
     let left = shown(&TwoAgents::after(&[], &deeds).undo(0)).1;
-    assert_eq!(left, ["/m: GoneSince"]);
-}
-
-/// Another undo removed a file that came to a path later. It did not take back that the first file
-/// had been moved on from there.
-#[test]
-fn an_undo_at_a_path_takes_nothing_back_of_a_file_that_went_on_from_there() {
-    let [a, m, t, h] = ["/a", "/m", "/t", "/h"].map(path);
-    let mut world = Recorded::default();
-    world.write(&a, hash(1));
-    world.write(&m, hash(2));
-    let changes_of_first = world.changes.clone();
-    // The files change places, and one goes on.
-    let from = world.changes.len();
-    for (path, to) in [(&h, &a), (&a, &t), (&m, &a), (&t, &m)] {
-        if *path == h {
-            world.disk.remove(&m);
-            world.disk.insert(h.clone(), hash(2));
-            world.disk.remove(&a);
-            world.disk.insert(m.clone(), hash(1));
-        }
-        world.rename(path, to);
-    }
-    let changes = world.changes[from..].to_vec();
-    let undone = world.changes.len();
-    world.undo_again(&changes_of_first, undone);
-    assert_eq!(world.disk, Disk::new());
-    let of_undo = world.changes[undone..].to_vec();
-    world.lacking.push(hash(1));
-    let again = world.changes.len();
-    world.undo_again(&of_undo, again);
-    assert_eq!(world.disk, Disk::from([(m.clone(), hash(2))]));
-    let plan = world.undo_again(&changes, undone);
-    assert_eq!(world.disk, Disk::from([(h, hash(2))]), "{plan:#?}");
-    let left: Vec<_> = plan.left.iter().map(|left| (&left.path, &left.to, left.why)).collect();
-    assert_eq!(left, [(&a, &Some(m), LeftReason::GoneSince)]);
+    assert_eq!(left, ["/n: MovedSince"]);
 }
 
 /// An agent edited a note, another one removed it, and the agent made one with the content that it
@@ -278,60 +243,113 @@ fn a_file_that_is_back_is_not_taken_for_one_of_the_same_content() {
     world.write(&f, hash(1));
     let [edited, removed, made] = &world.changes[from..] else { panic!() };
     let (one, other) = (vec![edited.clone(), made.clone()], vec![removed.clone()]);
-    let undone = world.changes.len();
     for _ in 0..2 {
-        world.undo_again(&one, undone);
-        world.undo_again(&other, undone);
+        world.undo(&one);
+        world.undo(&other);
     }
     for changes in [&one, &other] {
-        assert_eq!(world.undo_again(changes, undone), UndoPlan::default());
+        assert_eq!(world.undo(changes), UndoPlan::default());
     }
     assert_eq!(world.disk, Disk::from([(f, hash(1))]));
 }
 
-proptest! {
-    /// Two agents turn each other's changes back, by few versions. Undos by turns come to an end,
-    /// and what is not back then is named.
-    #[test]
-    fn undos_of_two_agents_by_turns_give_everything_back_or_name_it(
-        before in deeds(),
-        done in prop::collection::vec((any::<bool>(), deeds_at(&["/a", "/b", "/c"])), 0..6),
-    ) {
+/// What two agents did to the same files.
+#[derive(Clone)]
+struct Turns {
+    world: Recorded,
+    first: Disk,
+    of_agents: [Vec<PastChange>; 2],
+}
+
+/// Two agents by turns, with few files and contents, so that they often meet.
+fn turns() -> impl Strategy<Value = Turns> {
+    let deeds_by_turns = || deeds_at(&["/a", "/b", "/c"]);
+    let done = prop::collection::vec((any::<bool>(), deeds_by_turns()), 0..6);
+    (deeds(), done).prop_map(|(before, done)| {
         let mut world = Recorded::default();
         before.iter().for_each(|deed| world.act(deed));
         let first = world.disk.clone();
         let mut of_agents = [Vec::new(), Vec::new()];
         for (is_other, deeds) in done {
             let from = world.changes.len();
+            world.agent = 1 + usize::from(is_other);
             deeds.iter().take(3).for_each(|deed| world.act(deed));
             of_agents[usize::from(is_other)].extend_from_slice(&world.changes[from..]);
         }
-        let undone = world.changes.len();
+        Turns { world, first, of_agents }
+    })
+}
+
+impl std::fmt::Debug for Turns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let of = |change: &PastChange| self.of_agents.iter().position(|it| it.contains(change));
+        for change in &self.world.changes {
+            let version = change.after.or(change.before).map(|it| it.to_string()[..4].to_owned());
+            let PastChange { number, takes_back, .. } = change;
+            let (what, by) = (change.in_words(), of(change));
+            writeln!(f, "{number} {by:?} {what} {version:?} takes back {takes_back:?}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Turns {
+    fn undo(&mut self, agent: usize) -> UndoPlan {
+        self.world.undo(&self.of_agents[agent])
+    }
+
+    /// Returns the files of before that are not back.
+    fn lacking(&self) -> Vec<SpacePath> {
+        let is_back = |path: &SpacePath, version| self.world.disk.get(path) == Some(version);
+        let lacking = self.first.iter().filter(|(path, version)| !is_back(path, version));
+        lacking.map(|(path, _)| path.clone()).collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+    /// Undos by turns come to an end, and what is not back then is named.
+    #[test]
+    fn undos_of_two_agents_by_turns_give_everything_back_or_name_it(
+        mut turns in turns(),
+        order in prop::sample::select(vec![[0, 1], [1, 0]]),
+    ) {
         let mut rounds = 0;
         let left = loop {
-            let plans = of_agents.each_ref().map(|changes| {
-                world.standing = standing(&world, changes, undone);
-                world.undo_again(changes, undone)
-            });
+            let plans = order.map(|agent| turns.undo(agent));
             if plans.iter().all(|plan| plan.steps.is_empty()) {
                 break plans.map(|plan| plan.left).concat();
             }
             rounds += 1;
             prop_assert!(rounds < 20, "{:#?}", plans);
         };
-        for (path, version) in first {
+        for path in turns.lacking() {
             let is_named = left.iter().any(|it| it.path == path || it.to.as_ref() == Some(&path));
-            prop_assert!(
-                world.disk.get(&path) == Some(&version) || is_named,
-                "{} {:#?} {:#?}", path, left, world.changes
-            );
+            prop_assert!(is_named, "{} {:#?} {:#?}", path, left, turns);
         }
     }
-}
 
-/// Returns the changes of others than one agent that no undo took back.
-fn standing(world: &Recorded, changes: &[PastChange], undone: usize) -> Vec<PastChange> {
-    let (before, undos) = world.changes.split_at(undone);
-    let others = before.iter().filter(|change| !changes.contains(change));
-    not_taken_back(others.cloned().collect(), undos)
+    /// Once each agent's work is taken back and nothing is named, the files of before are there.
+    #[test]
+    fn two_undos_that_name_nothing_give_all_files_of_before_back(
+        mut turns in turns(),
+        order in prop::sample::select(vec![[0, 1], [1, 0]]),
+    ) {
+        let plans = order.map(|agent| turns.undo(agent));
+        if plans.iter().all(|plan| plan.left.is_empty()) {
+            prop_assert_eq!(&turns.lacking(), &[], "{:#?} {:#?}", plans, turns);
+        }
+    }
+
+    #[test]
+    fn an_undo_of_one_of_two_agents_that_is_run_again_changes_nothing(
+        mut turns in turns(),
+        agents in prop::collection::vec(0_usize..2, 1..4),
+    ) {
+        for agent in agents {
+            turns.undo(agent);
+            let again = turns.undo(agent);
+            prop_assert_eq!(&again.steps, &[], "{:#?}", turns);
+        }
+    }
 }
