@@ -258,15 +258,21 @@ fn a_circle_of_imports_is_found() {
         file("a/b", "#[cfg(test)]\nuse super::One;\nuse serde::a;\n// use super::One;\n"),
         file("c", "mod d;\n\n#[cfg(test)]\nmod tests {\n    use crate::a::One;\n}\n"),
         file("c/d", "use super::super::a::b;\nmod own {\n    use super::Five;\n}\n"),
+        file("e", "pub(in crate::a) struct F(crate::c::One);\n// Of crate::a.\nfn f() {}\n"),
     ];
     let of = |modules: &[&str]| modules.iter().map(|module| format!("x::{module}")).collect();
     let imports = module_imports(&files);
     assert_eq!(imports["x::a"], of(&["a::b", "c", "c::d"]));
     assert_eq!(imports["x::c::d"], of(&["a::b"]));
+    assert_eq!(imports["x::e"], of(&["c"]));
     assert_eq!(import_circles(imports), BTreeSet::new());
     files.push(file("a/b", "pub(crate) use super::{\n    One,\n};\n"));
     let circles = import_circles(module_imports(&files));
     assert_eq!(circles.into_iter().collect::<Vec<_>>(), ["x::a -> x::a::b -> x::a"]);
+    files.pop();
+    files.push(file("c/d", "fn f(one: &super::super::a::One) -> bool {\n    one.ok\n}\n"));
+    let circles = import_circles(module_imports(&files));
+    assert_eq!(circles.into_iter().collect::<Vec<_>>(), ["x::a -> x::c::d -> x::a"]);
 }
 
 #[test]
