@@ -499,7 +499,7 @@ impl TimeFilter {
         indexed: &IndexedFields,
         granted: &BTreeSet<String>,
     ) -> Self {
-        let TimeConstraint { field, .. } = constraint;
+        let field = constraint.field();
         let is_indexed = indexed.time_field.as_ref() == Some(field);
         let orders_lists = indexed.cursor_is_time
             && indexed.cursor_field.as_ref() == Some(field)
