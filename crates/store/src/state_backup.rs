@@ -17,7 +17,7 @@ use ring::digest::{Context, SHA256};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use stile_domain::hash::hex;
-use stile_domain::records::instant::Instant;
+use stile_domain::records::instant::{Instant, MICROS_A_SECOND};
 use uuid::Uuid;
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
@@ -187,7 +187,8 @@ pub fn create_kept(
     // A name has digits alone and a fixed length, so that names sort by time.
     let second = stamp.made_at.chars().take("2026-01-31T09:05:00".len());
     let second: String = second.filter(char::is_ascii_alphanumeric).collect();
-    let micros = Instant::parse(&stamp.made_at).map_or(0, |made| made.0.rem_euclid(1_000_000));
+    let micros =
+        Instant::parse(&stamp.made_at).map_or(0, |made| made.0.rem_euclid(MICROS_A_SECOND));
     let to = folder.join(format!("stile-{second}-{micros:06}.zip"));
     let manifest = create(state, &to, stamp, copy_records, on_copied)?;
     let mut archives: Vec<PathBuf> = folder

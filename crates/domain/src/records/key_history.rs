@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::identifiers::MAX_KEY_BYTES;
-use super::instant::Instant;
+use super::instant::{Instant, MICROS_A_DAY};
 use super::problem::CursorProblem;
 use super::sealed_cursor::{
     Binding, header, put_padded, strip_header, take_array, take_i64, take_padded,
@@ -18,10 +18,10 @@ use super::sealed_cursor::{
 use super::stored_body::{DamagedBody, RecordBody};
 
 /// How long the store keeps past states, in microseconds: 30 days.
-pub const KEPT: i64 = 30 * 24 * 60 * 60 * 1_000_000;
+pub const KEPT: i64 = 30 * MICROS_A_DAY;
 
 /// How far ahead of the present a moment may be, in microseconds: a day, since clocks are set.
-pub const MARGIN: i64 = 24 * 60 * 60 * 1_000_000;
+pub const MARGIN: i64 = MICROS_A_DAY;
 
 const SYNC: u8 = 16;
 const CHANGES: u8 = 17;

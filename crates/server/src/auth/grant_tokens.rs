@@ -64,7 +64,7 @@ impl TokenIssuer for LocalTokenIssuer {
             life: order.life,
         };
         let minted = minter.mint(&request, (self.clock)()).map_err(mint_problem)?;
-        let expires = Instant(minted.expires.saturating_mul(1_000_000));
+        let expires = Instant::from_seconds(minted.expires);
         Ok(GrantToken { token: minted.token, jti: minted.jti, expires })
     }
 

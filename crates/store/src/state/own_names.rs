@@ -63,7 +63,7 @@ mod tests {
     use crate::state::{StateDir, TokenKind, TokenRecord};
 
     fn check(store: &TokenStore) {
-        let now = crate::now().0 / 1_000_000;
+        let now = crate::now().seconds();
         for (jti, client) in [("a", None), ("b", None), ("named", Some("editor".to_owned()))] {
             let token = TokenRecord {
                 jti: jti.to_owned(),
