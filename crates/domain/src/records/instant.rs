@@ -65,8 +65,8 @@ impl Instant {
         self.0.div_euclid(MICROS_A_SECOND)
     }
 
-    /// Returns the midnight in UTC with which the day `days` after 1970-01-01 begins, or the nearest
-    /// time that an `i64` of microseconds holds.
+    /// Returns the midnight in UTC with which the day `days` after 1970-01-01 begins, or the
+    /// nearest time that an `i64` of microseconds holds.
     pub const fn from_day(days: i64) -> Self {
         Self(days.saturating_mul(MICROS_A_DAY))
     }
@@ -164,6 +164,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn seconds_and_days_are_rounded_down_and_end_where_times_do() {
+        let at = |text: &str| Instant::parse(text).unwrap();
+        for (time, second, day) in [
+            ("1970-01-01", 0, 0),
+            ("1969-12-31T23:59:59.5Z", -1, -1),
+            ("2026-01-31T09:05:00.999999Z", 1_769_850_300, 20_484),
+        ] {
+            assert_eq!((at(time).seconds(), at(time).day()), (second, day), "{time}");
+        }
+        assert_eq!(Instant::from_seconds(1_769_850_300), at("2026-01-31T09:05:00Z"));
+        assert_eq!(Instant::from_day(20_484), at("2026-01-31"));
+        assert_eq!(at("2026-01-31T09:05:00Z").plus_days(-31), at("2025-12-31T09:05:00Z"));
+        assert_eq!(Instant::from_seconds(i64::MAX), Instant(i64::MAX));
+        assert_eq!(Instant(0).plus_days(i64::MIN), Instant(i64::MIN));
+    }
 
     #[test]
     fn the_date_formats_of_exports_are_parsed() {
