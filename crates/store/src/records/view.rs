@@ -35,7 +35,7 @@ use super::model::{
 };
 use super::port::Snapshot;
 use super::rows::TakeText;
-use super::seal::Seals;
+use crate::seal::Seals;
 use kept_ahead::ReadAhead;
 pub(super) use list_walk::{ListPosition, ListWalk};
 
