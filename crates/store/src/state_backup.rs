@@ -34,9 +34,9 @@ const MAX_MANIFEST_BYTES: u64 = 256 << 20;
 const RECORDS: &str = "records.db";
 const BUFFER: usize = 256 * 1024;
 /// The folders of the state that no archive has: files that wait for an import, and archives.
-const LEFT_OUT: [&str; 2] = [staged_uploads::FOLDER, KEPT];
+const LEFT_OUT: [&str; 2] = [staged_uploads::FOLDER, FOLDER];
 /// The folder of the archives that are kept in the state folder.
-const KEPT: &str = "backups";
+const FOLDER: &str = "backups";
 /// How many archives are kept there.
 const KEPT_ARCHIVES: usize = 2;
 /// The file that says when the last archive was made, RFC 3339 in UTC.
@@ -181,7 +181,7 @@ pub fn create_kept(
     copy_records: &mut dyn FnMut(&Path) -> Result<(), String>,
     on_copied: &mut dyn FnMut(u64),
 ) -> Result<(PathBuf, BackupManifest), BackupError> {
-    let folder = state.path().join(KEPT);
+    let folder = state.path().join(FOLDER);
     make_folder(&folder).map_err(failed("make", &folder))?;
     remove_left(&folder);
     // A name has digits alone and a fixed length, so that names sort by time.
@@ -659,7 +659,7 @@ mod tests {
         };
         // A process that was killed two days ago, and one that is making an archive.
         let [left, making] = ["a.zip.1.part", "b.zip.2.part"].map(|name| {
-            let path = state.path().join(KEPT).join(name);
+            let path = state.path().join(FOLDER).join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(&path, "").unwrap();
             path

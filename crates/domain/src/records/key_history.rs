@@ -18,7 +18,7 @@ use super::sealed_cursor::{
 use super::stored_body::{DamagedBody, RecordBody};
 
 /// How long the store keeps past states, in microseconds: 30 days.
-pub const KEPT: i64 = 30 * MICROS_A_DAY;
+pub const PAST_KEPT: i64 = 30 * MICROS_A_DAY;
 
 /// How far ahead of the present a moment may be, in microseconds: a day, since clocks are set.
 pub const MARGIN: i64 = MICROS_A_DAY;
@@ -96,7 +96,8 @@ impl ChangeRange {
         let Self { since, until } = self;
         let is_other = since.lineage != now.lineage || until.lineage != now.lineage;
         let is_ahead = until.is_before(since) || now.is_before(until);
-        let (oldest, newest) = (now.at.0.saturating_sub(KEPT), now.at.0.saturating_add(MARGIN));
+        let (oldest, newest) =
+            (now.at.0.saturating_sub(PAST_KEPT), now.at.0.saturating_add(MARGIN));
         is_other || is_ahead || since.at < forgotten || !(oldest..=newest).contains(&since.at.0)
     }
 }
@@ -348,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_range_expires_after_30_days_or_with_its_history() {
-        let now = SyncPoint { at: Instant(KEPT + 50), ..moment(9, 6) };
+        let now = SyncPoint { at: Instant(PAST_KEPT + 50), ..moment(9, 6) };
         let session = |since, until| ChangeRange { since, until };
         let forgotten = Instant(i64::MIN);
         let later = SyncPoint { at: Instant(now.at.0 + MARGIN + 1), ..moment(5, 3) };
