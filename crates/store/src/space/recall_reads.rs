@@ -8,7 +8,7 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use stile_domain::document::{DocumentKind, DocumentText, html_title};
@@ -32,7 +32,7 @@ use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
 use super::read::{facts_of, whole_utf_8};
 use super::recall_pages::{RecallBudget, RecallKind, RecallQuery};
-use super::shared_work::{EndOnDrop, FEW, LONGEST_WAIT, SharedWork};
+use super::shared_work::{EndOnDrop, FEW, SharedWork, start_helpers};
 use super::unfinished_questions::{Outcome, Remembered};
 use super::walk::{Found, WalkOrder, Walker};
 use super::whole_file::read_whole;
@@ -127,17 +127,10 @@ impl Inner {
                 false => Ok(()),
             };
             look.walk(permit, walker, budget, &work, &goes_on, &mut || {
-                while let Some(turn) = self.search_helpers.try_enter() {
-                    let help = || {
-                        let mut reader = FileReader::new(self, query, words, deadline);
-                        work.help(|job| reader.read(job));
-                    };
-                    // A system without a free thread leaves the work to this one.
-                    if std::thread::Builder::new().spawn_scoped(scope, help).is_err() {
-                        break;
-                    }
-                    helpers.push(turn);
-                }
+                start_helpers(scope, &self.search_helpers, &mut helpers, || {
+                    let mut reader = FileReader::new(self, query, words, deadline);
+                    work.help(|job| reader.read(job));
+                });
             })
         })?;
         Ok(look.finish())
@@ -262,8 +255,7 @@ impl Look<'_> {
             drop(shared);
             work.put(number, reader.read(&job));
         } else if shared.outcomes.is_empty() {
-            let waited = work.changed.wait_timeout(shared, LONGEST_WAIT);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            work.wait(shared);
         }
     }
 
