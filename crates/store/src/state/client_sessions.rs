@@ -163,7 +163,7 @@ mod tests {
     use super::super::session_rows::narrow_sessions_of;
     use super::*;
     use crate::postgresql::Database;
-    use crate::state::{StateDir, TokenKind, TokenRecord};
+    use crate::state::{StateDir, TokenRecord};
 
     const DAY: i64 = 24 * 60 * 60;
 
@@ -177,19 +177,7 @@ mod tests {
     }
 
     fn token(jti: &str, expires: i64) -> TokenRecord {
-        TokenRecord {
-            jti: jti.to_owned(),
-            audience: None,
-            kind: TokenKind::Bearer,
-            subject: "ann".to_owned(),
-            client: None,
-            grant: None,
-            owner: false,
-            scopes: String::new(),
-            issued: 1,
-            expires,
-            revoked: None,
-        }
+        TokenRecord { expires, ..TokenRecord::of_test(jti) }
     }
 
     fn on_both_databases(test: &str, check: fn(&TokenStore)) {

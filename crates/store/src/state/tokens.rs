@@ -101,6 +101,26 @@ pub struct TokenRecord {
     pub revoked: Option<i64>,
 }
 
+#[cfg(test)]
+impl TokenRecord {
+    /// Makes a token for tests, which was valid in the first seconds of 1970.
+    pub(crate) fn of_test(jti: &str) -> Self {
+        Self {
+            jti: jti.to_owned(),
+            audience: None,
+            kind: TokenKind::Bearer,
+            subject: "ann".to_owned(),
+            client: None,
+            grant: None,
+            owner: false,
+            scopes: String::new(),
+            issued: 1,
+            expires: 2,
+            revoked: None,
+        }
+    }
+}
+
 impl TokenRecord {
     /// The time at which nothing expires: the last second of the year 9999.
     pub const NEVER: i64 = 253_402_300_799;
@@ -636,19 +656,8 @@ mod tests {
     }
 
     fn token(jti: &str) -> TokenRecord {
-        TokenRecord {
-            jti: jti.to_owned(),
-            audience: None,
-            kind: TokenKind::Bearer,
-            subject: "ann".to_owned(),
-            client: None,
-            grant: None,
-            owner: false,
-            scopes: "read:/".to_owned(),
-            issued: 100,
-            expires: 200,
-            revoked: None,
-        }
+        let scopes = "read:/".to_owned();
+        TokenRecord { scopes, issued: 100, expires: 200, ..TokenRecord::of_test(jti) }
     }
 
     #[test]
