@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use stile_domain::error::Refusal;
 use stile_domain::records::authority::{OwnerPermit, RecordsClaim};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
@@ -117,8 +116,6 @@ fn list_problem(error: StateError) -> Problem {
         StateError::Database { error: TableError::Unknown, .. } => return Problem::MayBeStored,
         _ => {}
     }
-    match stile_store::incident("tokens", &std::io::Error::other(error)) {
-        Refusal::Internal { incident } => Problem::Internal { incident },
-        _ => Problem::Busy,
-    }
+    let incident = stile_store::log_incident("tokens", &std::io::Error::other(error));
+    Problem::Internal { incident }
 }
