@@ -8,7 +8,7 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use stile_domain::document::{DocumentKind, DocumentText, html_title};
@@ -32,7 +32,7 @@ use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
 use super::read::{facts_of, whole_utf_8};
 use super::recall_pages::{RecallBudget, RecallKind, RecallQuery};
-use super::shared_work::{EndOnDrop, FEW, SharedWork, start_helpers};
+use super::shared_work::{EndOnDrop, FEW, LONGEST_WAIT, SharedWork};
 use super::unfinished_questions::{Outcome, Remembered};
 use super::walk::{Found, WalkOrder, Walker};
 use super::whole_file::read_whole;
@@ -127,7 +127,7 @@ impl Inner {
                 false => Ok(()),
             };
             look.walk(permit, walker, budget, &work, &goes_on, &mut || {
-                start_helpers(scope, &self.search_helpers, &mut helpers, || {
+                self.search_helpers.start_threads(scope, &mut helpers, || {
                     let mut reader = FileReader::new(self, query, words, deadline);
                     work.help(|job| reader.read(job));
                 });
@@ -255,7 +255,8 @@ impl Look<'_> {
             drop(shared);
             work.put(number, reader.read(&job));
         } else if shared.outcomes.is_empty() {
-            work.wait(shared);
+            let waited = work.changed.wait_timeout(shared, LONGEST_WAIT);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
         }
     }
 

@@ -5,21 +5,18 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, Scope};
 use std::time::Duration;
-
-use super::lock::{Turn, Turnstile};
 
 /// The files after which helpers are worth their start.
 pub(super) const FEW: u64 = 8;
 /// How long the thread that walks waits for helpers before it looks whether the call is over.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
 /// The work that threads share.
 pub(super) struct SharedWork<J, O> {
     shared: Mutex<Shared<J, O>>,
     /// Signalled when a job or an outcome was added.
-    changed: Condvar,
+    pub(super) changed: Condvar,
     /// Whether nobody waits for an outcome any more, as `Shared::is_over`, for readers of files.
     is_over: AtomicBool,
     /// The outcome of a job whose thread panicked.
@@ -64,12 +61,6 @@ impl<J, O> SharedWork<J, O> {
         }
     }
 
-    /// Lets go of the lock and waits until a job or an outcome is added, for a bounded time.
-    pub(super) fn wait(&self, shared: MutexGuard<'_, Shared<J, O>>) {
-        let waited = self.changed.wait_timeout(shared, LONGEST_WAIT);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
-    }
-
     /// Adds a job.
     pub(super) fn add(&self, number: u64, job: J) {
         self.lock().jobs.push_back((number, job));
@@ -86,23 +77,6 @@ impl<J, O> SharedWork<J, O> {
         self.is_over.store(true, Ordering::Relaxed);
         self.lock().is_over = true;
         self.changed.notify_all();
-    }
-}
-
-/// Starts a thread that does `help` for each free turn, and adds the turns to `helpers`, which
-/// keeps them until the call ends.
-pub(super) fn start_helpers<'scope, 't>(
-    scope: &'scope Scope<'scope, '_>,
-    turns: &'t Turnstile,
-    helpers: &mut Vec<Turn<'t>>,
-    help: impl Fn() + Copy + Send + 'scope,
-) {
-    while let Some(turn) = turns.try_enter() {
-        // A system without a free thread leaves the work to the thread of the call.
-        if Builder::new().spawn_scoped(scope, help).is_err() {
-            break;
-        }
-        helpers.push(turn);
     }
 }
 

@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
@@ -34,7 +34,7 @@ use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
 use super::long_lines::{LONGEST_LINE, search_line_by_line};
 use super::read::{Utf8Check, facts_of};
-use super::shared_work::{EndOnDrop, FEW, SharedWork, start_helpers};
+use super::shared_work::{EndOnDrop, FEW, LONGEST_WAIT, SharedWork};
 use super::tree::{SLICE, below};
 use super::walk::{Found, WalkOrder, Walker};
 use super::walk_pages::{SearchHit, SearchPage, TextSearch};
@@ -137,7 +137,7 @@ impl Inner {
                         None => is_walked = true,
                     }
                     if added == FEW {
-                        start_helpers(scope, &self.search_helpers, &mut helpers, || {
+                        self.search_helpers.start_threads(scope, &mut helpers, || {
                             let stops = || work.is_over();
                             let mut reader = FileSearcher::new(search, &stops);
                             work.help(|job| (job.found.position(), reader.search(self, job)));
@@ -157,7 +157,8 @@ impl Inner {
                     // Helpers search the last files.
                     None => {
                         if !shared.outcomes.contains_key(&pages.taken) {
-                            work.wait(shared);
+                            let waited = work.changed.wait_timeout(shared, LONGEST_WAIT);
+                            drop(waited.unwrap_or_else(PoisonError::into_inner));
                         }
                     }
                 }

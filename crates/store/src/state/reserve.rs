@@ -78,7 +78,7 @@ fn is_full(error: &StateError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tokens::{Revocation, TokenRecord, TokenStore};
+    use super::super::tokens::{Revocation, TokenKind, TokenRecord, TokenStore};
     use super::*;
 
     fn full() -> StateError {
@@ -142,7 +142,19 @@ mod tests {
             return eprintln!("skipped: this user cannot mount a small disk");
         };
         let state = StateDir::open(disk.0.path()).unwrap();
-        let token = TokenRecord::of_test("a");
+        let token = TokenRecord {
+            jti: "a".to_owned(),
+            audience: None,
+            kind: TokenKind::Bearer,
+            subject: "ann".to_owned(),
+            client: None,
+            grant: None,
+            owner: false,
+            scopes: String::new(),
+            issued: 1,
+            expires: 2,
+            revoked: None,
+        };
         let running = TokenStore::open(&state).unwrap();
         running.record(&token).unwrap();
         // Fill the disk to the last byte.
