@@ -7,6 +7,9 @@
 use crate::byte_size::beginning;
 use crate::path::SpacePath;
 
+/// The largest document whose text is read, in bytes.
+pub const MAX_DOCUMENT_BYTES: u64 = 64 * 1024 * 1024;
+
 /// A kind of document whose text can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentKind {

@@ -31,22 +31,8 @@ impl ContentHash {
     /// # Errors
     /// [`BadHash`] for any other text.
     pub fn parse(text: &str) -> Result<Self, BadHash> {
-        let digits = text.as_bytes();
-        if digits.len() != 64 {
-            return Err(BadHash);
-        }
-        let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = pair.iter().try_fold(0, |value, digit| {
-                let digit = match digit {
-                    b'0'..=b'9' => digit - b'0',
-                    b'a'..=b'f' => digit - b'a' + 10,
-                    _ => return Err(BadHash),
-                };
-                Ok(value << 4 | digit)
-            })?;
-        }
-        Ok(Self(bytes))
+        let is_lower_case = !text.bytes().any(|digit| digit.is_ascii_uppercase());
+        from_hex(text).filter(|_| is_lower_case).map(Self).ok_or(BadHash)
     }
 
     /// Returns the 32 bytes of the digest.
@@ -68,6 +54,27 @@ pub fn hex(bytes: &[u8]) -> String {
         let _ = write!(digits, "{byte:02x}");
     }
     digits
+}
+
+/// Returns the byte that two hexadecimal digits are, in upper or lower case; `None` if one of them
+/// is another character.
+pub fn hex_byte(high: u8, low: u8) -> Option<u8> {
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
+}
+
+/// Returns the bytes that a text of hexadecimal digits is, in upper or lower case; `None` for
+/// another text, and for another number of digits.
+pub fn from_hex<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
+    let (pairs, rest) = text.as_bytes().as_chunks();
+    if pairs.len() != BYTES || !rest.is_empty() {
+        return None;
+    }
+    let mut bytes = [0; BYTES];
+    for (byte, &[high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = hex_byte(high, low)?;
+    }
+    Some(bytes)
 }
 
 /// A hasher for bytes that arrive in pieces.
@@ -116,6 +123,15 @@ inline_schema!(ContentHash, { "type": "string", "pattern": "^[0-9a-f]{64}$" });
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hexadecimal_digits_are_read_as_they_are_written_and_nothing_else_is() {
+        assert_eq!(from_hex(&hex(&[0, 1, 0xab, 0xff])), Some([0, 1, 0xab, 0xff]));
+        assert_eq!(from_hex("ABcd"), Some([0xab, 0xcd]));
+        for other in ["", "ab", "abc", "abcde", "abcdef", "+1ab", "ab g", "é1c"] {
+            assert_eq!(from_hex::<2>(other), None, "{other}");
+        }
+    }
     use proptest::prelude::*;
 
     #[test]

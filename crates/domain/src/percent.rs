@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use crate::hash::hex_byte;
+
 /// Percent-encodes a path component or a query value: every byte except the unreserved ones of
 /// RFC 3986, section 2.3 (`A-Za-z0-9._~-`).
 pub fn encode_component(text: &str) -> String {
@@ -68,9 +70,7 @@ fn decode_bytes(text: &str, unescaped: impl Fn(u8) -> u8) -> Option<String> {
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
         bytes.push(if byte == b'%' {
-            let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-            let (high, low) = (digit()?, digit()?);
-            u8::try_from(high << 4 | low).ok()?
+            hex_byte(rest.next()?, rest.next()?)?
         } else {
             unescaped(byte)
         });

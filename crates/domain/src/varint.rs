@@ -12,7 +12,17 @@ pub fn push(bytes: &mut Vec<u8>, mut number: u64) {
 
 /// Takes a number off the beginning of `bytes`; `None` if they end within it, or if it has more
 /// than ten bytes.
+#[inline]
 pub fn take(bytes: &mut &[u8]) -> Option<u64> {
+    // Most numbers have one byte.
+    if let [byte @ 0..0x80, after @ ..] = *bytes {
+        *bytes = after;
+        return Some(u64::from(*byte));
+    }
+    take_long(bytes)
+}
+
+fn take_long(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = bytes.split_first()?;

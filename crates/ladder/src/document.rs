@@ -10,6 +10,9 @@ use super::json_members::{members_of, tree};
 use super::output::Shape;
 use super::text_lines;
 
+/// The most characters of a title in a structured answer.
+pub(super) const TITLE_CHARS: usize = 120;
+
 /// A record, or a part of a field, as a document: text, structure and links.
 pub(super) struct Document {
     /// The document as JSON text, complete without the structure.

@@ -15,7 +15,7 @@ use stile_domain::records::selector::{MAX_CHARS, TextSelector};
 use super::budget::{escaped_len, json_len, members_len, prefix_within};
 use super::call_context::{CallContext, WINDOW_URI};
 use super::continuation::{self, Continuation};
-use super::document::{Document, DocumentParts, FetchAnswer, continuation_step};
+use super::document::{Document, DocumentParts, FetchAnswer, TITLE_CHARS, continuation_step};
 use super::error::LadderError;
 use super::further_references::find_further;
 use super::output::RecordOutput;
@@ -34,7 +34,6 @@ const LEAST_BYTES: usize = 256;
 /// The names of fields that can be a document's text. The first one that is not empty becomes the
 /// text.
 const TEXT_FIELDS: [&str; 4] = ["text", "content", "body", "summary"];
-const TITLE_CHARS: usize = 120;
 
 /// Read one record: its text, as far as it fits, the beginnings of its other fields, and the calls
 /// that read on. Or read the part of a field, such as an attachment, whose address an answer has.

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use super::budget::{Budgets, members_len, prefix_within};
 use super::call_context::CallContext;
 use super::continuation::{BytesContinuation, PreviewStatus, TextContinuation};
-use super::document::{Document, DocumentParts};
+use super::document::{Document, DocumentParts, TITLE_CHARS};
 use super::error::LadderError;
 use super::field_part::{FieldPart, NextPart, PartBody, PartForm};
 use super::json_members::members;
@@ -14,7 +14,6 @@ use super::json_members::members;
 const MAX_PART_NAMES: usize = 2048;
 /// The least bytes of a part, whatever the budgets.
 const LEAST_BYTES: usize = 256;
-const TITLE_CHARS: usize = 120;
 
 /// Reads the part of a field at an address, of which `handle` is the end: as much as fits.
 pub(super) async fn read_part_document(

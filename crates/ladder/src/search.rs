@@ -18,6 +18,7 @@ use super::call_context::CallContext;
 use super::continuation::{
     self, Continuation, LadderEntry, LadderShape, PreviewStatus, TextContinuation, repeats_parts,
 };
+use super::document::TITLE_CHARS;
 use super::error::LadderError;
 use super::json_members::json_object;
 use super::output::{RecordOutput, Shape};
@@ -38,8 +39,6 @@ const OTHERS_BYTES: usize = 512;
 /// The most characters of an excerpt and of a title in the text.
 const TEXT_EXCERPT_CHARS: usize = 200;
 const TEXT_TITLE_CHARS: usize = 80;
-/// The most characters of a title in the structure.
-const TITLE_CHARS: usize = 120;
 /// The most characters of an excerpt in a short list.
 const LIST_EXCERPT_CHARS: usize = 80;
 /// The part of an excerpt's characters in the text that precede the match, at most.

@@ -293,11 +293,8 @@ impl Rig {
     }
 
     fn grant(&self, fields: &[&str], since: Option<&str>) -> Principal {
-        let time = since.map(|since| TimeConstraint {
-            field: "sent_at".to_owned(),
-            since: Instant::parse(since),
-            until: None,
-        });
+        let time = since
+            .map(|since| TimeConstraint::new("sent_at".to_owned(), Instant::parse(since), None));
         let share = StreamGrant {
             stream: name("messages"),
             connections: [name("bench")].into(),

@@ -16,7 +16,7 @@ use crate::grant_request::{
 use crate::printable::printable;
 
 /// The largest document, in bytes.
-pub const MAX_DOCUMENT_BYTES: u64 = 8 << 20;
+pub const MAX_GRANT_DOCUMENT_BYTES: u64 = 8 << 20;
 /// The `type` of a client's request. *Source*: RFC 9396, section 2.
 pub const REQUEST_TYPE: &str = "https://pdpp.dev/data-access";
 /// The version of the shape of an issued grant.

@@ -415,11 +415,8 @@ fn complete_time_constraint(
             printable(&field)
         ));
     }
-    Ok(TimeConstraint {
-        field,
-        since: instant("since", &request.since)?,
-        until: instant("until", &request.until)?,
-    })
+    let [since, until] = [instant("since", &request.since)?, instant("until", &request.until)?];
+    Ok(TimeConstraint::new(field, since, until))
 }
 
 /// Lists at most 30 names, for the end of a sentence.

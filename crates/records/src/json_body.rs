@@ -6,16 +6,16 @@ use serde::de::DeserializeOwned;
 use stile_domain::records::problem::Problem;
 use stile_store::files;
 
-use crate::grant_document::MAX_DOCUMENT_BYTES;
+use crate::grant_document::MAX_GRANT_DOCUMENT_BYTES;
 
 /// Reads a body to its end.
 ///
 /// # Errors
 /// [`Problem::InvalidRequest`] if the body is too long or breaks off.
 pub(crate) fn read_body(mut body: &mut dyn BufRead) -> Result<Vec<u8>, Problem> {
-    files::read_short(&mut body, MAX_DOCUMENT_BYTES).map_err(|error| match error.kind() {
+    files::read_short(&mut body, MAX_GRANT_DOCUMENT_BYTES).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => invalid_body(format!(
-            "the body has more than {MAX_DOCUMENT_BYTES} bytes; nothing was changed"
+            "the body has more than {MAX_GRANT_DOCUMENT_BYTES} bytes; nothing was changed"
         )),
         _ => invalid_body("the body ended before it was whole; nothing was changed, send it again"),
     })

@@ -33,7 +33,6 @@ const OTHERS: [&str; 3] = ["not_on", "also_on", "zone"];
 const MOST_RULES: usize = 2000;
 /// How many dates an answer says of a record.
 const MOST_DATES: usize = 12;
-const MICROS_A_DAY: i64 = 86_400_000_000;
 
 /// The records that repeat within the times that a request asks for.
 #[derive(Default)]
@@ -286,7 +285,7 @@ fn within(series: &Series, ranges: &[Condition]) -> Option<(Vec<Occurrence>, boo
         else {
             continue;
         };
-        let day = bound.0.div_euclid(MICROS_A_DAY);
+        let day = bound.day();
         // The end of an occurrence is later than its day, and its day differs among zones.
         let is_upper = operator.admits(std::cmp::Ordering::Less);
         if is_upper {

@@ -8,7 +8,6 @@ use std::io::{self, BufRead};
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
-use stile_domain::error::Refusal;
 use stile_domain::journal::{CallTrace, JournalLine};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::{OwnerPermit, RecordsClaim, RecordsPermit};
@@ -322,7 +321,7 @@ impl RecordService {
         let writable = self.journal.as_ref().map_or(Ok(()), |journal| journal.check_writable());
         writable.map_err(|error| match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Problem::Full,
-            _ => incident("journal", &error),
+            _ => Problem::Internal { incident: stile_store::log_incident("journal", &error) },
         })
     }
 
@@ -360,16 +359,8 @@ impl RecordService {
         let Some(journal) = &self.journal else { return };
         let line = JournalLine::for_call(caller, tool, trace, outcome, incident);
         if let Err(error) = journal.append(line) {
-            let _ = stile_store::incident("journal", &error);
+            stile_store::log_incident("journal", &error);
         }
-    }
-}
-
-/// Logs a failure of the system as an incident and returns the error that names the incident.
-pub(crate) fn incident(doing: &'static str, error: &io::Error) -> Problem {
-    match stile_store::incident(doing, error) {
-        Refusal::Internal { incident } => Problem::Internal { incident },
-        _ => Problem::Busy,
     }
 }
 

@@ -220,7 +220,7 @@ const OLD_BACKUP: i64 = 30 * 86_400;
 
 /// Returns whether a backup was made so long ago that the owner should make another.
 pub fn is_old_backup(made: Instant, now: i64) -> bool {
-    now.saturating_sub(made.0 / 1_000_000) > OLD_BACKUP
+    now.saturating_sub(made.seconds()) > OLD_BACKUP
 }
 
 /// Says when the state was copied last.
@@ -230,7 +230,7 @@ pub fn backup(state: &StateDir, now: i64) -> Finding {
     let Some(made) = state_backup::last(state) else {
         return Finding::warning(STEP, "none was made with this state", MEND);
     };
-    let days = now.saturating_sub(made.0 / 1_000_000).max(0) / 86_400;
+    let days = now.saturating_sub(made.seconds()).max(0) / 86_400;
     let detail = match days {
         0 => "the last was made in the last 24 hours".to_owned(),
         1 => "the last was made a day ago".to_owned(),
@@ -249,7 +249,7 @@ const RESTORED_LATELY: i64 = 7 * 86_400;
 /// the owner ended after the archive was made is valid again.
 pub fn restored(state: &StateDir, now: i64) -> Option<Finding> {
     let RestoredState { made, restored } = state_backup::last_restored(state)?;
-    let ago = |at: Instant| now.saturating_sub(at.0.div_euclid(1_000_000)).max(0);
+    let ago = |at: Instant| now.saturating_sub(at.seconds()).max(0);
     let made = match ago(made) / 86_400 {
         0 => "in the last 24 hours".to_owned(),
         1 => "a day ago".to_owned(),

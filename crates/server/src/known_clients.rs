@@ -306,7 +306,7 @@ impl MeantClient {
 
 /// Returns a time to the minute.
 fn minute(seconds: i64) -> Cow<'static, str> {
-    let time = Instant(seconds.saturating_mul(1_000_000)).to_rfc3339();
+    let time = Instant::from_seconds(seconds).to_rfc3339();
     format!("{} UTC", time.get(..16).unwrap_or_default().replace('T', " ")).into()
 }
 

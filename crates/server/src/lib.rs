@@ -5,6 +5,7 @@
 
 pub mod auth;
 pub mod by_vault;
+pub(crate) mod challenges;
 pub mod checkup;
 pub mod cli;
 mod clock;

@@ -140,7 +140,7 @@ impl OutboundClient {
         limits: OutboundLimits,
     ) -> Result<Vec<u8>, OutboundError> {
         let received = async {
-            let response = self.send(uri, headers).await?;
+            let response = self.send(request(uri, headers, Full::default())).await?;
             let status = response.status();
             if status != StatusCode::OK {
                 let _ = timeout(DRAIN_TIMEOUT, read_body(response, DRAIN_BYTES)).await;
@@ -162,17 +162,7 @@ impl OutboundClient {
         headers: HeaderMap,
         limits: OutboundLimits,
     ) -> Result<OutboundResponse, OutboundError> {
-        let received = async {
-            let response = self.send(uri, headers).await?;
-            let (status, headers) = (response.status(), response.headers().clone());
-            let body = if status == StatusCode::OK {
-                read_plain_body(response, limits.body_bytes).await?
-            } else {
-                read_plain_body(response, MAX_REFUSAL_BYTES).await.unwrap_or_default()
-            };
-            Ok(OutboundResponse { status, headers, body })
-        };
-        timeout(limits.total, received).await.unwrap_or(Err(OutboundError::Timeout))
+        self.receive(request(uri, headers, Full::default()), None, limits).await
     }
 
     /// Sends one `GET` for a range that begins with the byte `start` and has at most
@@ -193,17 +183,7 @@ impl OutboundClient {
         let last = start.saturating_add(limits.body_bytes as u64).saturating_sub(1);
         let range = HeaderValue::try_from(format!("bytes={start}-{last}"));
         headers.insert(RANGE, range.map_err(|_| OutboundError::Unavailable)?);
-        let received = async {
-            let response = self.send(uri, headers).await?;
-            let (status, headers) = (response.status(), response.headers().clone());
-            let body = match status {
-                StatusCode::PARTIAL_CONTENT => read_plain_body(response, limits.body_bytes).await?,
-                StatusCode::OK => read_range(response, start, limits.body_bytes).await?,
-                _ => read_plain_body(response, MAX_REFUSAL_BYTES).await.unwrap_or_default(),
-            };
-            Ok(OutboundResponse { status, headers, body })
-        };
-        timeout(limits.total, received).await.unwrap_or(Err(OutboundError::Timeout))
+        self.receive(request(uri, headers, Full::default()), Some(start), limits).await
     }
 
     /// Sends one `POST` with a form, these headers, `Host` and `Content-Type`. Returns the response
@@ -236,14 +216,28 @@ impl OutboundClient {
     ) -> Result<OutboundResponse, OutboundError> {
         let mut request = request(uri, headers, Full::new(body));
         *request.method_mut() = Method::POST;
+        self.receive(request, None, limits).await
+    }
+
+    /// Sends a request and returns the response of any status, with the body of a refusal cut. With
+    /// `range`, the request asks for the bytes from that one on.
+    async fn receive(
+        &self,
+        request: Request<Full<Bytes>>,
+        range: Option<u64>,
+        limits: OutboundLimits,
+    ) -> Result<OutboundResponse, OutboundError> {
         let received = async {
-            let sent = self.client.request(request).await;
-            let response = sent.map_err(|error| transport_error(&error))?;
+            let response = self.send(request).await?;
             let (status, headers) = (response.status(), response.headers().clone());
-            let body = if status == StatusCode::OK {
-                read_plain_body(response, limits.body_bytes).await?
-            } else {
-                read_plain_body(response, MAX_REFUSAL_BYTES).await.unwrap_or_default()
+            let body = match (status, range) {
+                (StatusCode::OK, Some(start)) => {
+                    read_range(response, start, limits.body_bytes).await?
+                }
+                (StatusCode::PARTIAL_CONTENT, Some(_)) | (StatusCode::OK, None) => {
+                    read_plain_body(response, limits.body_bytes).await?
+                }
+                _ => read_plain_body(response, MAX_REFUSAL_BYTES).await.unwrap_or_default(),
             };
             Ok(OutboundResponse { status, headers, body })
         };
@@ -252,10 +246,8 @@ impl OutboundClient {
 
     async fn send(
         &self,
-        uri: Uri,
-        headers: HeaderMap,
+        request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, OutboundError> {
-        let request = request(uri, headers, Full::default());
         self.client.request(request).await.map_err(|error| transport_error(&error))
     }
 }

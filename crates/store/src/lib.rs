@@ -19,6 +19,7 @@ pub mod postgresql;
 pub mod probe;
 pub mod read_limit;
 pub mod records;
+mod seal;
 pub mod sealer;
 pub mod space;
 mod sql;

@@ -3,7 +3,7 @@
 //! Another process with the same secret and purpose opens the same seals, and nobody else does. The
 //! key is not stored.
 
-use crate::records::seal::{SealKey, Seals};
+use crate::seal::{SealKey, Seals};
 
 /// Seals and opens with a key that is derived from a secret.
 pub struct Sealer(Seals);

@@ -17,7 +17,7 @@ use ring::digest::{Context, SHA256};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use stile_domain::hash::hex;
-use stile_domain::records::instant::Instant;
+use stile_domain::records::instant::{Instant, MICROS_A_SECOND};
 use uuid::Uuid;
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
@@ -34,9 +34,9 @@ const MAX_MANIFEST_BYTES: u64 = 256 << 20;
 const RECORDS: &str = "records.db";
 const BUFFER: usize = 256 * 1024;
 /// The folders of the state that no archive has: files that wait for an import, and archives.
-const LEFT_OUT: [&str; 2] = [staged_uploads::FOLDER, KEPT];
+const LEFT_OUT: [&str; 2] = [staged_uploads::FOLDER, FOLDER];
 /// The folder of the archives that are kept in the state folder.
-const KEPT: &str = "backups";
+const FOLDER: &str = "backups";
 /// How many archives are kept there.
 const KEPT_ARCHIVES: usize = 2;
 /// The file that says when the last archive was made, RFC 3339 in UTC.
@@ -183,13 +183,14 @@ pub fn create_kept(
     copy_records: &mut dyn FnMut(&Path) -> Result<(), String>,
     on_copied: &mut dyn FnMut(u64),
 ) -> Result<(PathBuf, BackupManifest), BackupError> {
-    let folder = state.path().join(KEPT);
+    let folder = state.path().join(FOLDER);
     make_folder(&folder).map_err(failed("make", &folder))?;
     remove_left(&folder);
     // A name has digits alone and a fixed length, so that names sort by time.
     let second = stamp.made_at.chars().take("2026-01-31T09:05:00".len());
     let second: String = second.filter(char::is_ascii_alphanumeric).collect();
-    let micros = Instant::parse(&stamp.made_at).map_or(0, |made| made.0.rem_euclid(1_000_000));
+    let micros =
+        Instant::parse(&stamp.made_at).map_or(0, |made| made.0.rem_euclid(MICROS_A_SECOND));
     let to = folder.join(format!("stile-{second}-{micros:06}.zip"));
     let manifest = create(state, &to, stamp, copy_records, on_copied)?;
     let mut archives: Vec<PathBuf> = folder
@@ -660,7 +661,7 @@ mod tests {
         };
         // A process that was killed two days ago, and one that is making an archive.
         let [left, making] = ["a.zip.1.part", "b.zip.2.part"].map(|name| {
-            let path = state.path().join(KEPT).join(name);
+            let path = state.path().join(FOLDER).join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(&path, "").unwrap();
             path

@@ -4,6 +4,7 @@
 
 use super::encoded_text::CharacterSet;
 use super::is_letter;
+use crate::hash::hex_byte;
 
 /// A run of at least so many characters of the base64 alphabet counts as encoded bytes, if it is as
 /// mixed as encoded bytes are.
@@ -99,11 +100,7 @@ impl Unit {
             (_, [b'n' | b'r', ..]) => (Self::End, escapes + 1),
             (_, [b'/', ..]) => (Self::Letter(b'/'), escapes + 1),
             (_, [b'u', b'0', b'0', high, low, ..]) => {
-                let digit = |byte: u8| {
-                    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-                };
-                let byte = digit(*high).zip(digit(*low)).map(|(high, low)| high * 16 + low);
-                (byte.map_or(Self::Other, unit), escapes + 5)
+                (hex_byte(*high, *low).map_or(Self::Other, unit), escapes + 5)
             }
             _ => (Self::Other, escapes.max(1)),
         }

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::hash::hex_byte;
+
 /// What a folder holds that no change of a file or of another folder records: the kind of each
 /// entry by its name, as [`rest_name`] writes it.
 pub type FolderRest = BTreeMap<String, Vec<u8>>;
@@ -46,12 +48,13 @@ pub fn rest_name_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let escaped = after
+            .split_first_chunk()
+            .and_then(|(&[high, low], after)| Some((hex_byte(high, low)?, after)));
         match (first, escaped) {
-            (b'%', Some(byte)) => {
+            (b'%', Some((byte, after))) => {
                 bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
+                rest = after;
             }
             _ => {
                 bytes.push(*first);

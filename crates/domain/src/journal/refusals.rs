@@ -7,14 +7,14 @@
 use std::collections::HashMap;
 
 use super::JournalLine;
-use crate::records::instant::Instant;
+use crate::records::instant::{Instant, MICROS_A_SECOND};
 
 /// How many refused calls in a row get a line each.
 const BURST: i64 = 100;
 /// How long it takes until one more refused call gets a line, in microseconds.
-const REFILL_MICROS: i64 = 60 * 1_000_000;
+const REFILL_MICROS: i64 = 60 * MICROS_A_SECOND;
 /// How long refused calls are counted until one line stands for them, in microseconds.
-const SUMMARY_MICROS: i64 = 10 * 60 * 1_000_000;
+const SUMMARY_MICROS: i64 = 10 * 60 * MICROS_A_SECOND;
 /// After how many new allowances those that nobody uses are dropped.
 const CLEAN_EVERY: usize = 256;
 
@@ -143,8 +143,6 @@ mod tests {
 
     use super::*;
 
-    const SECOND: i64 = 1_000_000;
-
     fn refused(subject: &str, outcome: &str) -> JournalLine {
         JournalLine {
             subject: Some(subject.to_owned()),
@@ -156,7 +154,7 @@ mod tests {
 
     /// Returns how many of `calls` refused calls, one a second from `start` on, get a line.
     fn written(meter: &mut RefusalMeter, line: &JournalLine, calls: i64, start: i64) -> usize {
-        let mut admit = |second| meter.admit(line, Instant((start + second) * SECOND));
+        let mut admit = |second| meter.admit(line, Instant((start + second) * MICROS_A_SECOND));
         (0..calls).filter(|second| admit(*second) == LineAdmission::Write).count()
     }
 
@@ -167,7 +165,7 @@ mod tests {
         let (line, day) = (refused("ann", "stale"), 24 * 60 * 60);
         let (mut lines, mut summaries, mut counted) = (0, 0, 0);
         for second in 0..day {
-            let now = Instant(second * SECOND);
+            let now = Instant(second * MICROS_A_SECOND);
             lines += u64::from(meter.admit(&line, now) == LineAdmission::Write);
             for summary in meter.take_due(now) {
                 summaries += 1;
@@ -225,7 +223,7 @@ mod tests {
             let mut meter = RefusalMeter::default();
             let (mut now, mut told) = (0, 0);
             for (pause, who, looks) in &calls {
-                now += pause * SECOND;
+                now += pause * MICROS_A_SECOND;
                 let line = refused(["ann", "bob", "cleo"][*who], "stale");
                 told += u64::from(meter.admit(&line, Instant(now)) == LineAdmission::Write);
                 if *looks {

@@ -10,6 +10,7 @@ use super::file_words::{
 use super::word_shape::WordShape;
 use super::words::spellings;
 use crate::facts::Footprint;
+use crate::varint;
 
 /// What a word of the table takes beside its letters, in bytes: where it ends, its place in the
 /// hash table, and its shape, each with room to grow.
@@ -128,7 +129,7 @@ impl PackedWords {
             let mut last = 0;
             for place in of_word {
                 let distance = u64::from(place.slot - last);
-                push_number(&mut places, distance << 2 | place.weight as u64);
+                varint::push(&mut places, distance << 2 | place.weight as u64);
                 last = place.slot;
             }
             set_length(&mut places, begin);
@@ -150,7 +151,8 @@ impl PackedWords {
     pub(super) fn each_word(&self, mut take: impl FnMut(u32, PackedPlaces<'_>)) {
         let mut rest = &*self.places;
         for number in &self.words {
-            let length = usize::try_from(take_number(&mut rest)).unwrap_or(usize::MAX);
+            let length = varint::take(&mut rest).unwrap_or_default();
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
             let (own, others) = rest.split_at_checked(length).unwrap_or((rest, &[]));
             rest = others;
             take(*number, PackedPlaces(own));
@@ -167,7 +169,7 @@ impl PackedPlaces<'_> {
         let (mut rest, mut slot) = (self.0, 0u32);
         let mut places = Vec::new();
         while !rest.is_empty() {
-            let number = take_number(&mut rest);
+            let number = varint::take(&mut rest).unwrap_or_default();
             slot = slot.saturating_add(u32::try_from(number >> 2).unwrap_or(u32::MAX));
             let weight = match number & 3 {
                 1 => Weight::Body,
@@ -187,31 +189,10 @@ fn set_length(bytes: &mut Vec<u8>, begin: usize) {
         (Ok(length @ ..0x80), Some(own)) => *own = length,
         _ => {
             let mut number = Vec::new();
-            push_number(&mut number, length as u64);
+            varint::push(&mut number, length as u64);
             bytes.splice(begin..=begin, number);
         }
     }
-}
-
-fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(u8::try_from(number & 0x7f).unwrap_or(0) | 0x80);
-        number >>= 7;
-    }
-    bytes.push(u8::try_from(number).unwrap_or(0));
-}
-
-fn take_number(bytes: &mut &[u8]) -> u64 {
-    let (mut number, mut shift) = (0u64, 0u32);
-    while let Some((byte, rest)) = bytes.split_first() {
-        *bytes = rest;
-        number |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-        if byte & 0x80 == 0 {
-            break;
-        }
-        shift += 7;
-    }
-    number
 }
 
 #[cfg(test)]
@@ -227,14 +208,5 @@ mod tests {
         assert!(table.is_full());
         assert!(PackedWords::of(&file("roof"), &mut table).is_some());
         assert_eq!(PackedWords::of(&file("shed"), &mut table), None);
-    }
-
-    #[test]
-    fn numbers_of_any_size_are_read_as_they_were_written() {
-        let mut bytes = Vec::new();
-        let numbers = [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX];
-        numbers.iter().for_each(|number| push_number(&mut bytes, *number));
-        let mut rest = bytes.as_slice();
-        assert_eq!(numbers.map(|_| take_number(&mut rest)), numbers);
     }
 }

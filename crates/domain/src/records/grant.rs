@@ -86,17 +86,34 @@ pub struct StreamGrant {
 }
 
 /// The time that a record must have to be visible. A record without a known time is hidden.
+///
+/// Whether a record is shown is asked of [`TimeConstraint::visible`] alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeConstraint {
-    /// The field that holds the time. Frozen: a later declaration does not change it.
-    pub field: String,
-    /// The earliest time, inclusive.
-    pub since: Option<Instant>,
-    /// The latest time, exclusive.
-    pub until: Option<Instant>,
+    field: String,
+    since: Option<Instant>,
+    until: Option<Instant>,
 }
 
 impl TimeConstraint {
+    /// Makes the constraint on a field: from `since` on and before `until`. A grant checks that
+    /// there is one of them.
+    pub fn new(field: String, since: Option<Instant>, until: Option<Instant>) -> Self {
+        Self { field, since, until }
+    }
+
+    /// Returns the field that holds the time. It is frozen: a later declaration does not change
+    /// it.
+    pub fn field(&self) -> &String {
+        &self.field
+    }
+
+    /// Returns the first time that is shown and the first after it that is not, to say them to the
+    /// owner.
+    pub fn stated_bounds(&self) -> [Option<Instant>; 2] {
+        [self.since, self.until]
+    }
+
     /// Returns the rule of the times that the constraint shows.
     pub fn visible(&self) -> VisibleTime {
         VisibleTime::new(self.since, self.until)

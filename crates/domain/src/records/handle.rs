@@ -7,6 +7,8 @@
 
 use super::problem::CursorProblem;
 use super::sealed_cursor::{Binding, header, strip_header, take, take_array, take_u64};
+use crate::hash;
+use crate::varint;
 
 // 64 to 66 were longer handles of earlier versions.
 const OFFSET: u8 = 67;
@@ -80,12 +82,7 @@ pub struct FieldRange {
 /// Returns `None` for a digest of another kind, which another server may send: digests made here
 /// cannot be compared with such a digest.
 pub fn parse_digest(text: &str) -> Option<[u8; DIGEST_BYTES]> {
-    let hex = text.strip_prefix("sha256:")?.get(..2 * DIGEST_BYTES)?;
-    let mut digest = [0; DIGEST_BYTES];
-    for (byte, pair) in digest.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
-        *byte = u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(digest)
+    hash::from_hex(text.strip_prefix("sha256:")?.get(..2 * DIGEST_BYTES)?)
 }
 
 impl Handle {
@@ -103,8 +100,8 @@ impl Handle {
         if let RecordPart::Window(range) | RecordPart::Bytes { extent: range, .. } = &self.part {
             put_text(&mut bytes, &range.field);
             put_digest(&mut bytes, range.digest);
-            put_number(&mut bytes, range.start);
-            put_number(&mut bytes, range.limit);
+            varint::push(&mut bytes, range.start);
+            varint::push(&mut bytes, range.limit);
         }
         if let RecordPart::Fields { cursor } | RecordPart::Bytes { cursor, .. } = &self.part {
             bytes.push(u8::from(cursor.is_some()));
@@ -261,31 +258,12 @@ impl SkipCursor {
 
 /// Appends a text of any length, since another server's cursors may have any length.
 fn put_text(bytes: &mut Vec<u8>, text: &str) {
-    put_number(bytes, text.len() as u64);
+    varint::push(bytes, text.len() as u64);
     bytes.extend(text.as_bytes());
 }
 
-/// Appends a number: seven bits in each byte, the lowest first, and a bit that says whether more
-/// follow.
-fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
-    while number > 0x7f {
-        bytes.push(0x80 | (number & 0x7f) as u8);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
-/// Takes a number of at most 63 bits.
 fn take_number(rest: &mut &[u8]) -> Result<u64, CursorProblem> {
-    let mut number = 0;
-    for place in 0..9 {
-        let [byte] = take_array(rest)?;
-        number |= u64::from(byte & 0x7f) << (7 * place);
-        if byte & 0x80 == 0 {
-            return Ok(number);
-        }
-    }
-    Err(CursorProblem::Malformed)
+    varint::take(rest).ok_or(CursorProblem::Malformed)
 }
 
 fn take_text(rest: &mut &[u8]) -> Result<String, CursorProblem> {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 pub const MAX_KEY_BYTES: usize = 512;
 /// The longest field name, in bytes.
 pub const MAX_FIELD_NAME_BYTES: usize = 512;
-/// The longest name of a connection or a stream, in bytes.
-const MAX_NAME_BYTES: usize = 64;
+/// The longest name of a connection, a stream or a view, in bytes.
+pub const MAX_NAME_BYTES: usize = 64;
 
 /// The name of a connection or of a stream.
 ///

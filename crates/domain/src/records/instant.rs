@@ -23,8 +23,10 @@ pub struct Instant(pub i64);
 const MAX_BYTES: usize = 64;
 /// The length of `2026-03-01`. No longer text is a date alone.
 const DATE_BYTES: usize = 10;
-const MICROS_A_SECOND: i64 = 1_000_000;
-const MICROS_A_DAY: i64 = 86_400 * MICROS_A_SECOND;
+/// The microseconds of a second, for lengths of time beside an [`Instant`].
+pub const MICROS_A_SECOND: i64 = 1_000_000;
+/// The microseconds of a day, which has 86,400 seconds in UTC.
+pub const MICROS_A_DAY: i64 = 86_400 * MICROS_A_SECOND;
 
 /// A text that holds a time, as a calendar counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ impl CalendarTime {
     pub fn parse(text: &str) -> Option<Self> {
         let instant = Instant::parse(text)?;
         Some(match text.len() {
-            DATE_BYTES => Self::Date(instant.0.div_euclid(MICROS_A_DAY)),
+            DATE_BYTES => Self::Date(instant.day()),
             _ => Self::Moment(instant),
         })
     }
@@ -51,6 +53,34 @@ impl Instant {
     pub const FIRST: Self = Self(-719_528 * MICROS_A_DAY);
     /// The last microsecond of the year 9999, the latest result of [`Instant::parse`].
     pub const LAST: Self = Self(2_932_897 * MICROS_A_DAY - 1);
+
+    /// Returns the time `seconds` after 1970-01-01T00:00:00Z, or the nearest one that an `i64` of
+    /// microseconds holds.
+    pub const fn from_seconds(seconds: i64) -> Self {
+        Self(seconds.saturating_mul(MICROS_A_SECOND))
+    }
+
+    /// Returns the whole seconds since 1970-01-01T00:00:00Z, rounded down.
+    pub const fn seconds(self) -> i64 {
+        self.0.div_euclid(MICROS_A_SECOND)
+    }
+
+    /// Returns the midnight in UTC with which the day `days` after 1970-01-01 begins, or the
+    /// nearest time that an `i64` of microseconds holds.
+    pub const fn from_day(days: i64) -> Self {
+        Self(days.saturating_mul(MICROS_A_DAY))
+    }
+
+    /// Returns the days from 1970-01-01 to the day in UTC that the time is in.
+    pub const fn day(self) -> i64 {
+        self.0.div_euclid(MICROS_A_DAY)
+    }
+
+    /// Returns the time so many days of 24 hours later, or earlier where `days` is negative.
+    #[must_use]
+    pub const fn plus_days(self, days: i64) -> Self {
+        Self(self.0.saturating_add(days.saturating_mul(MICROS_A_DAY)))
+    }
 
     /// Parses a date-time, or a date as its midnight in UTC.
     ///
@@ -85,7 +115,7 @@ impl Instant {
     pub fn to_rfc3339(self) -> String {
         let micros = self.0.rem_euclid(MICROS_A_DAY);
         let (second, micros) = (micros / MICROS_A_SECOND, micros % MICROS_A_SECOND);
-        let mut text = civil::format_date_time(self.0.div_euclid(MICROS_A_DAY), second);
+        let mut text = civil::format_date_time(self.day(), second);
         // Writing to a string does not fail.
         let _ = match (micros, micros % 1000) {
             (0, _) => Ok(()),
@@ -134,6 +164,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn seconds_and_days_are_rounded_down_and_end_where_times_do() {
+        let at = |text: &str| Instant::parse(text).unwrap();
+        for (time, second, day) in [
+            ("1970-01-01", 0, 0),
+            ("1969-12-31T23:59:59.5Z", -1, -1),
+            ("2026-01-31T09:05:00.999999Z", 1_769_850_300, 20_484),
+        ] {
+            assert_eq!((at(time).seconds(), at(time).day()), (second, day), "{time}");
+        }
+        assert_eq!(Instant::from_seconds(1_769_850_300), at("2026-01-31T09:05:00Z"));
+        assert_eq!(Instant::from_day(20_484), at("2026-01-31"));
+        assert_eq!(at("2026-01-31T09:05:00Z").plus_days(-31), at("2025-12-31T09:05:00Z"));
+        assert_eq!(Instant::from_seconds(i64::MAX), Instant(i64::MAX));
+        assert_eq!(Instant(0).plus_days(i64::MIN), Instant(i64::MIN));
+    }
 
     #[test]
     fn the_date_formats_of_exports_are_parsed() {

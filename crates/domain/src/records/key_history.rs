@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::identifiers::MAX_KEY_BYTES;
-use super::instant::Instant;
+use super::instant::{Instant, MICROS_A_DAY};
 use super::problem::CursorProblem;
 use super::sealed_cursor::{
     Binding, header, put_padded, strip_header, take_array, take_i64, take_padded,
@@ -18,10 +18,10 @@ use super::sealed_cursor::{
 use super::stored_body::{DamagedBody, RecordBody};
 
 /// How long the store keeps past states, in microseconds: 30 days.
-pub const KEPT: i64 = 30 * 24 * 60 * 60 * 1_000_000;
+pub const PAST_KEPT: i64 = 30 * MICROS_A_DAY;
 
 /// How far ahead of the present a moment may be, in microseconds: a day, since clocks are set.
-pub const MARGIN: i64 = 24 * 60 * 60 * 1_000_000;
+pub const MARGIN: i64 = MICROS_A_DAY;
 
 const SYNC: u8 = 16;
 const CHANGES: u8 = 17;
@@ -96,7 +96,8 @@ impl ChangeRange {
         let Self { since, until } = self;
         let is_other = since.lineage != now.lineage || until.lineage != now.lineage;
         let is_ahead = until.is_before(since) || now.is_before(until);
-        let (oldest, newest) = (now.at.0.saturating_sub(KEPT), now.at.0.saturating_add(MARGIN));
+        let (oldest, newest) =
+            (now.at.0.saturating_sub(PAST_KEPT), now.at.0.saturating_add(MARGIN));
         is_other || is_ahead || since.at < forgotten || !(oldest..=newest).contains(&since.at.0)
     }
 }
@@ -348,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_range_expires_after_30_days_or_with_its_history() {
-        let now = SyncPoint { at: Instant(KEPT + 50), ..moment(9, 6) };
+        let now = SyncPoint { at: Instant(PAST_KEPT + 50), ..moment(9, 6) };
         let session = |since, until| ChangeRange { since, until };
         let forgotten = Instant(i64::MIN);
         let later = SyncPoint { at: Instant(now.at.0 + MARGIN + 1), ..moment(5, 3) };

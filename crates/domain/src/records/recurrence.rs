@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::instant::{CalendarTime, Instant};
+use super::instant::{CalendarTime, Instant, MICROS_A_DAY};
 use super::zone::Zone;
 use crate::civil::{civil_from_days, days_from_civil};
 
@@ -16,7 +16,6 @@ use crate::civil::{civil_from_days, days_from_civil};
 const DAYS: [&str; 7] = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
 /// The most days, weeks, months or years of a series that are looked at in one call.
 const MOST_PERIODS: i64 = 20_000;
-const MICROS_A_DAY: i64 = 86_400_000_000;
 
 /// How often a rule repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,7 +284,7 @@ pub struct Occurrence {
 impl Occurrence {
     /// Writes the time, or the day, as RFC 3339 has it.
     pub fn written(self) -> String {
-        let day = || Instant(self.day.saturating_mul(MICROS_A_DAY)).to_rfc3339();
+        let day = || Instant::from_day(self.day).to_rfc3339();
         match self.start {
             Some(start) => start.to_rfc3339(),
             None => day().get(..10).unwrap_or_default().to_owned(),
@@ -428,7 +427,7 @@ fn is_after(at: Occurrence, until: CalendarTime) -> bool {
     match (until, at.start) {
         (CalendarTime::Date(last), _) => at.day > last,
         (CalendarTime::Moment(last), Some(start)) => start > last,
-        (CalendarTime::Moment(last), None) => at.day > last.0.div_euclid(MICROS_A_DAY),
+        (CalendarTime::Moment(last), None) => at.day > last.day(),
     }
 }
 

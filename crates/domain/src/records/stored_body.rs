@@ -16,6 +16,7 @@ use super::list_text::ListText;
 use super::pieces;
 use super::value::FieldValue;
 use crate::hash::ContentHash;
+use crate::varint;
 
 const NULL: u8 = 0;
 const FALSE: u8 = 1;
@@ -213,7 +214,7 @@ impl<'a> RecordBody<'a> {
 fn entry<'a>(rest: &mut &'a [u8]) -> Option<BodyField<'a>> {
     let name = text(rest)?;
     let kind = *take(rest, 1)?.first()?;
-    let slot = match number(rest)? {
+    let slot = match varint::take(rest)? {
         0 => None,
         slot => Some(u16::try_from(slot - 1).ok()?),
     };
@@ -235,7 +236,7 @@ fn entry<'a>(rest: &mut &'a [u8]) -> Option<BodyField<'a>> {
 fn skip_entry<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let name = bytes(rest)?;
     let kind = *take(rest, 1)?.first()?;
-    number(rest)?;
+    varint::take(rest)?;
     match kind & !BINARY {
         NULL | FALSE | TRUE => {}
         NUMBER | TEXT | JSON => drop(bytes(rest)?),
@@ -246,7 +247,7 @@ fn skip_entry<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 fn long(rest: &mut &[u8]) -> Option<LongValue> {
-    let (chars, bytes) = (number(rest)?, number(rest)?);
+    let (chars, bytes) = (varint::take(rest)?, varint::take(rest)?);
     Some(LongValue { chars, bytes, digest: take(rest, 32)?.try_into().ok()? })
 }
 
@@ -255,7 +256,7 @@ fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
 }
 
 fn bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let length = usize::try_from(number(rest)?).ok()?;
+    let length = usize::try_from(varint::take(rest)?).ok()?;
     take(rest, length)
 }
 
@@ -263,23 +264,6 @@ fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
     let (taken, after) = rest.split_at_checked(length)?;
     *rest = after;
     Some(taken)
-}
-
-fn number(rest: &mut &[u8]) -> Option<u64> {
-    // Most numbers have one byte.
-    if let [byte @ 0..0x80, after @ ..] = *rest {
-        *rest = after;
-        return Some(u64::from(*byte));
-    }
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let byte = *take(rest, 1)?.first()?;
-        value |= u64::from(byte & 0x7f).checked_shl(shift)?;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 /// Encodes a body, field by field.
@@ -301,15 +285,15 @@ impl BodyWriter {
             StoredValue::LongJson(_) => LONG_JSON,
         };
         self.0.push(kind | if entry.binary { BINARY } else { 0 });
-        self.number(entry.slot.map_or(0, |slot| u64::from(slot) + 1));
+        varint::push(&mut self.0, entry.slot.map_or(0, |slot| u64::from(slot) + 1));
         match entry.value {
             StoredValue::Null | StoredValue::Bool(_) => {}
             StoredValue::Number(text) | StoredValue::Text(text) | StoredValue::Json(text) => {
                 self.text(text)
             }
             StoredValue::LongText(long) | StoredValue::LongJson(long) => {
-                self.number(long.chars);
-                self.number(long.bytes);
+                varint::push(&mut self.0, long.chars);
+                varint::push(&mut self.0, long.bytes);
                 self.0.extend_from_slice(&long.digest);
             }
         }
@@ -321,16 +305,8 @@ impl BodyWriter {
     }
 
     fn text(&mut self, text: &str) {
-        self.number(text.len() as u64);
+        varint::push(&mut self.0, text.len() as u64);
         self.0.extend_from_slice(text.as_bytes());
-    }
-
-    fn number(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push((value & 0x7f) as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
     }
 }
 

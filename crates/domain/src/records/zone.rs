@@ -12,7 +12,6 @@ use jiff::{SignedDuration, Timestamp};
 use super::instant::{CalendarTime, Instant};
 use crate::civil;
 
-const MICROS: i64 = 1_000_000;
 const DAY: i64 = 86_400;
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
@@ -146,7 +145,7 @@ impl Zone {
     /// a time lies at the beginning of that date in every zone.
     pub fn bucket(&self, at: CalendarTime, granularity: Granularity) -> Option<TimeBucket> {
         let seconds = match at {
-            CalendarTime::Moment(at) => Some(at.0.div_euclid(MICROS)),
+            CalendarTime::Moment(at) => Some(at.seconds()),
             CalendarTime::Date(_) => None,
         };
         let offset = seconds.map(|seconds| self.offset(seconds));
@@ -179,8 +178,7 @@ impl Zone {
             }
             Granularity::Weekday => return u8::try_from(weekday).ok().map(TimeBucket::Weekday),
         };
-        let (first, last) =
-            (Instant::FIRST.0.div_euclid(MICROS), Instant::LAST.0.div_euclid(MICROS));
+        let (first, last) = (Instant::FIRST.seconds(), Instant::LAST.seconds());
         (first..=last).contains(&start.local()).then_some(TimeBucket::Span(start))
     }
 
@@ -241,6 +239,7 @@ impl BucketStart {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::instant::MICROS_A_SECOND;
     use proptest::prelude::*;
 
     fn start(zone: &str, at: &str, granularity: &str) -> Option<String> {
@@ -338,17 +337,17 @@ mod tests {
             let granularity = Granularity::ALL[at].0;
             let bucket = |micros| zone.bucket(CalendarTime::Moment(Instant(micros)), granularity);
             if let Some(TimeBucket::Span(start)) = bucket(micros) {
-                prop_assert!(start.instant * MICROS <= micros);
+                prop_assert!(start.instant * MICROS_A_SECOND <= micros);
                 let (month, quarter) = (31 * DAY + 3600, 92 * DAY + 3600);
                 let most = [60, 3600, 90_000, 608_400, month, quarter, 366 * DAY][at];
-                prop_assert!(micros - start.instant * MICROS < most * MICROS);
+                prop_assert!(micros - start.instant * MICROS_A_SECOND < most * MICROS_A_SECOND);
                 if at > 1 {
                     prop_assert_eq!(
-                        bucket(start.instant * MICROS),
+                        bucket(start.instant * MICROS_A_SECOND),
                         Some(TimeBucket::Span(start)),
                     );
                 }
-                let later = bucket(micros + 60 * MICROS);
+                let later = bucket(micros + 60 * MICROS_A_SECOND);
                 prop_assert!(later.is_none_or(|later| TimeBucket::Span(start) <= later));
             }
         }

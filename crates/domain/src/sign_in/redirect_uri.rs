@@ -18,6 +18,7 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::hash::hex_byte;
 use crate::percent;
 
 /// The longest redirect URI, in bytes.
@@ -342,11 +343,9 @@ pub(super) fn check_characters(text: &str) -> Result<(), BadRedirectUri> {
         match byte {
             b'#' => return Err(BadRedirectUri::Fragment),
             b'%' => {
-                let mut digit = || bytes.next().and_then(|it| char::from(it).to_digit(16));
-                let (Some(high), Some(low)) = (digit(), digit()) else {
-                    return Err(BadRedirectUri::Character);
-                };
-                if matches!(high << 4 | low, 0..=0x1f | 0x5c | 0x7f) {
+                let digits = bytes.next().zip(bytes.next());
+                let escaped = digits.and_then(|(high, low)| hex_byte(high, low));
+                if matches!(escaped, None | Some(0..=0x1f | 0x5c | 0x7f)) {
                     return Err(BadRedirectUri::Character);
                 }
             }

@@ -9,7 +9,6 @@ use std::io::BufRead;
 use serde_json::{Value as Json, json};
 use stile_domain::percent;
 use stile_domain::records::authority::RecordsClaim;
-use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::request::parameters::Parameters;
 use stile_store::records::GrantStatus;
@@ -65,7 +64,7 @@ fn describe(context: OwnerContext<'_>, token: &VerifiedToken) -> Result<Option<J
         RecordsClaim::Owner => {
             return Ok(Some(json!({
                 "active": true, "pdpp_token_kind": "owner", "subject_id": subject,
-                "exp": seconds(token.expires),
+                "exp": token.expires.seconds(),
             })));
         }
         RecordsClaim::Grant(id) => id,
@@ -84,14 +83,9 @@ fn describe(context: OwnerContext<'_>, token: &VerifiedToken) -> Result<Option<J
     let ends = grant.expires.map_or(token.expires, |expires| expires.min(token.expires));
     Ok(Some(json!({
         "active": true, "pdpp_token_kind": "client", "subject_id": subject,
-        "grant_id": record.id, "client_id": grant.client, "exp": seconds(ends),
+        "grant_id": record.id, "client_id": grant.client, "exp": ends.seconds(),
         "authorization_details": [detail],
     })))
-}
-
-/// Returns whole seconds since 1970.
-fn seconds(instant: Instant) -> i64 {
-    instant.0.div_euclid(1_000_000)
 }
 
 /// Returns the parameter `token` of a form. Other parameters are ignored.

@@ -19,7 +19,6 @@ use crate::operation_declaration::{
     ResponseContent, ResponseDeclaration,
 };
 use crate::request_target::RequestTarget;
-use crate::service::incident;
 
 pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
     id: "putBlob",
@@ -84,6 +83,6 @@ fn put_blob(
 fn spool_error(error: &io::Error) -> Problem {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Problem::Full,
-        _ => incident("spool", error),
+        _ => Problem::Internal { incident: stile_store::log_incident("spool", error) },
     }
 }

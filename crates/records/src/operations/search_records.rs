@@ -482,7 +482,7 @@ mod tests {
         let lines: String = (0..NEWER + OLDER)
             .map(|at| {
                 let word = if at < OLDER { "zyzzyva moss" } else { "fern" };
-                let time = RecordInstant(at as i64 * 1_000_000).to_rfc3339();
+                let time = RecordInstant::from_seconds(at as i64).to_rfc3339();
                 json!({ "id": format!("k{at}"), "at": time, "text": word }).to_string() + "\n"
             })
             .collect();

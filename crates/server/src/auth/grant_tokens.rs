@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use stile_domain::error::Refusal;
 use stile_domain::records::authority::{OwnerPermit, RecordsClaim};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
@@ -64,7 +63,7 @@ impl TokenIssuer for LocalTokenIssuer {
             life: order.life,
         };
         let minted = minter.mint(&request, (self.clock)()).map_err(mint_problem)?;
-        let expires = Instant(minted.expires.saturating_mul(1_000_000));
+        let expires = Instant::from_seconds(minted.expires);
         Ok(GrantToken { token: minted.token, jti: minted.jti, expires })
     }
 
@@ -117,8 +116,6 @@ fn list_problem(error: StateError) -> Problem {
         StateError::Database { error: TableError::Unknown, .. } => return Problem::MayBeStored,
         _ => {}
     }
-    match stile_store::incident("tokens", &std::io::Error::other(error)) {
-        Refusal::Internal { incident } => Problem::Internal { incident },
-        _ => Problem::Busy,
-    }
+    let incident = stile_store::log_incident("tokens", &std::io::Error::other(error));
+    Problem::Internal { incident }
 }

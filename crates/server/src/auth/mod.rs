@@ -41,6 +41,7 @@ pub use provider_keys::{KeyFetchError, KeySource, ProviderKeys};
 pub use provider_tokens::ProviderVerifier;
 pub use rejection::TokenRejected;
 pub use stdio_client::{ServedSpace, StdioClient, StdioRefusal, StdioRights, stdio_record};
+pub(crate) use token_uses::MAX_NAME_CHARS;
 pub use token_uses::{TokenUses, last_uses};
 pub use verifier::{LAST_ANSWER, RIGHTS_CHECK, TokenVerifier};
 

@@ -15,7 +15,7 @@ use stile_store::state::{StateError, TokenStore};
 /// How long uses are collected before they are written.
 const COLLECTED: Duration = Duration::from_secs(30);
 /// The most characters of a client's name that are kept.
-const MAX_NAME_CHARS: usize = 128;
+pub(crate) const MAX_NAME_CHARS: usize = 128;
 
 /// Returns when a token of each authorization was last used. A code or a refresh token that a
 /// client redeems is no use: the client saw and did nothing by it. `of_tokens` has the

@@ -12,13 +12,13 @@ use std::io;
 use clap::ArgMatches;
 use serde_json::Value;
 use stile_domain::records::identifiers::SourceName;
-use stile_records::grant_document::MAX_DOCUMENT_BYTES;
+use stile_records::grant_document::MAX_GRANT_DOCUMENT_BYTES;
 use stile_store::files;
 
 use crate::cli::failure::Failure;
 
 /// The largest JSON file that is read, a declaration or a grant.
-const MAX_FILE_BYTES: u64 = MAX_DOCUMENT_BYTES;
+const MAX_FILE_BYTES: u64 = MAX_GRANT_DOCUMENT_BYTES;
 
 /// Returns the text of a flag; `None` if it was not given.
 pub(crate) fn text<'m>(matches: &'m ArgMatches, flag: &str) -> Option<&'m str> {

@@ -13,6 +13,7 @@ use stile_store::state::{ClientSession, OpenedSession, StateError, TokenStanding
 
 use super::carried_sessions::CarriedSessions;
 use super::rate_limit::RateLimit;
+use crate::auth::MAX_NAME_CHARS;
 use crate::clock::{unix_seconds, wall_clock};
 
 /// How long uses are collected before they are written.
@@ -21,8 +22,6 @@ const COLLECTED: Duration = Duration::from_secs(60);
 /// that the lookups of all tokens wait for. A subject that opens more gets sessions in memory only,
 /// which end with the process, and as all others with what they were opened with.
 const KEPT_RATE: (u32, u32) = (2, 128);
-/// The most characters of a client's name that are kept.
-const MAX_NAME_CHARS: usize = 128;
 
 /// A session that was opened just now.
 #[derive(Clone, Debug)]

@@ -32,7 +32,7 @@ use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope, INITIALIZE};
 use crate::mcp::handshake;
 use crate::mcp::list_changes::ListListener;
-use crate::mcp::presentation::BadQuery;
+use crate::mcp::presentation::{BadQuery, Presentation};
 use crate::mcp::progress::JsonOnly;
 use crate::mcp::revisions::FIRST_SESSIONLESS;
 use crate::mcp::streamable::Streamable;
@@ -217,7 +217,7 @@ impl McpEndpoint {
         &self,
         mut parts: Parts,
         body: Body,
-        mut requester: Requester,
+        requester: Requester,
     ) -> Result<Response<Body>, EarlyResponse> {
         if !is_json(&parts.headers) {
             let message = "Content-Type must be application/json";
@@ -242,20 +242,7 @@ impl McpEndpoint {
             parts.headers.remove(SESSION_ID);
         }
         let session = self.enter_session(&parts.headers, &requester.owner).await?;
-        let session_client = match &session {
-            Some(id) => self.sessions.client(id),
-            None => handshake::agreed(&message).map(|(_, client)| client),
-        };
-        let caller = &requester.caller;
-        let client = caller.principal.client();
-        let spelling = spelling(presentation.names, client, session_client.as_deref());
-        requester.caller.names =
-            requester.person.service.told_tools(caller, spelling, presentation.groups);
-        let named = session_client.as_deref().or_else(|| handshake::calls_itself(&message));
-        if let Some(name) = named {
-            self.admission.calls_itself(&requester.caller.principal, name);
-            requester.caller.principal = requester.caller.principal.named_by_itself(name);
-        }
+        let requester = self.named(requester, session.as_deref(), &message, presentation);
         self.check_scopes(&message, &parts, &requester)?;
         let pending = self.start_request(session.as_deref(), &message)?;
         // The call keeps its shares until it ends, even if its client hangs up.
@@ -292,25 +279,63 @@ impl McpEndpoint {
         if message.method() == Some(LISTEN) {
             response.extensions_mut().insert(LongRequest);
         }
-        let response = match response.status() {
+        let response =
+            self.follow_session(response, session.as_deref(), &message, &requester).await;
+        Ok(response.map(|body| GuardedBody::wrap(body, pending)))
+    }
+
+    /// Adds to a requester what the client of the message calls itself, and which names of tools
+    /// the client is told.
+    fn named(
+        &self,
+        mut requester: Requester,
+        session: Option<&str>,
+        message: &Envelope,
+        presentation: Presentation,
+    ) -> Requester {
+        let session_client = match session {
+            Some(id) => self.sessions.client(id),
+            None => handshake::agreed(message).map(|(_, client)| client),
+        };
+        let caller = &requester.caller;
+        let client = caller.principal.client();
+        let spelling = spelling(presentation.names, client, session_client.as_deref());
+        requester.caller.names =
+            requester.person.service.told_tools(caller, spelling, presentation.groups);
+        let named = session_client.as_deref().or_else(|| handshake::calls_itself(message));
+        if let Some(name) = named {
+            self.admission.calls_itself(&requester.caller.principal, name);
+            requester.caller.principal = requester.caller.principal.named_by_itself(name);
+        }
+        requester
+    }
+
+    /// Records what an answer of the SDK says of sessions: one that began, or one that has ended.
+    /// Answers in place of the SDK where its answer would tell a client something else.
+    async fn follow_session(
+        &self,
+        mut response: Response<Body>,
+        session: Option<&str>,
+        message: &Envelope,
+        requester: &Requester,
+    ) -> Response<Body> {
+        match response.status() {
             // JSON of the right shape that the SDK cannot read as a message.
-            StatusCode::UNSUPPORTED_MEDIA_TYPE => not_a_message(&message),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => not_a_message(message),
             // The SDK says this of a session that ended since it was looked up here.
             StatusCode::INTERNAL_SERVER_ERROR if session.is_some() => responses::no_such_session(),
             StatusCode::NOT_FOUND => {
-                self.forget_closed_session(session.as_deref(), &message).await;
+                self.forget_closed_session(session, message).await;
                 response
             }
             _ => {
-                let sent =
-                    self.record_opened_session(&message, response.headers(), &requester).await;
+                let sent = self.record_opened_session(message, response.headers(), requester).await;
                 if let Some(sent) = sent.and_then(|sent| HeaderValue::try_from(sent).ok()) {
                     response.headers_mut().insert(SESSION_ID, sent);
                 }
                 response
             }
-        };
-        Ok(response.map(|body| GuardedBody::wrap(body, pending)))
+        }
     }
 
     /// Waits for the answer to a message. If the token of the caller is revoked meanwhile, or

@@ -33,6 +33,7 @@ pub mod request_head;
 pub mod response_body;
 pub mod responses;
 pub mod server;
+mod session_starts;
 pub mod sessions;
 mod start_page;
 pub mod stranger_places;

@@ -22,7 +22,6 @@ mod prompts;
 pub mod resources;
 pub mod revisions;
 pub mod server_info;
-pub mod session_starts;
 pub mod streamable;
 pub mod subscriptions;
 pub mod tool_definitions;

@@ -19,7 +19,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::handler::Handler;
 use super::primed_sessions::PrimedSessions;
-use super::session_starts::SessionStarts;
 
 /// The SDK's service for MCP over HTTP, with its sessions.
 pub struct Streamable {
@@ -37,7 +36,7 @@ impl Streamable {
         session_idle: Duration,
         max_body_bytes: usize,
         ended: CancellationToken,
-        starts: Option<SessionStarts>,
+        starts: Option<Arc<dyn SessionStore>>,
     ) -> Self {
         let mut sessions = LocalSessionManager::default();
         // The SDK's idle timer also ends running calls, so it must be longer than any call. A
@@ -52,7 +51,7 @@ impl Streamable {
             .with_max_request_body_bytes(max_body_bytes)
             .disable_allowed_hosts()
             .disable_allowed_origins();
-        config.session_store = starts.map(|starts| Arc::new(starts) as Arc<dyn SessionStore>);
+        config.session_store = starts;
         let service =
             StreamableHttpService::new(move || Ok(handler.clone()), Arc::clone(&sessions), config);
         Self { service, sessions, session_idle }

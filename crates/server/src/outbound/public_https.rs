@@ -37,7 +37,7 @@ const TOTAL: Duration = Duration::from_secs(5);
 /// How long one address of a host is tried, if the host has several.
 const CONNECT: Duration = Duration::from_millis(1500);
 /// The longest document, in bytes.
-pub const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
+pub const MAX_CLIENT_DOCUMENT_BYTES: usize = 64 * 1024;
 /// The most addresses of a host that are read. The first of them are tried.
 const MAX_ADDRESSES: usize = 32;
 /// The most addresses of a host that are tried.
@@ -130,7 +130,7 @@ impl PublicHttps {
                 return Err(FetchError::NotJson);
             }
             let max_age = max_age(response.headers());
-            let bytes = read_plain_body(response, MAX_DOCUMENT_BYTES).await;
+            let bytes = read_plain_body(response, MAX_CLIENT_DOCUMENT_BYTES).await;
             let bytes = bytes.map_err(|error| match error {
                 OutboundError::TooLarge => FetchError::TooLarge,
                 OutboundError::Encoded => FetchError::NotJson,

@@ -6,14 +6,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use stile_domain::records::instant::Instant;
+use stile_domain::records::instant::{Instant, MICROS_A_SECOND};
 use stile_store::journal::JournalPlace;
 use stile_store::state::StateDir;
 
 use crate::checkup::{self, Finding};
 
 /// How long what was found is shown, in microseconds.
-const FRESH: i64 = 60 * 60 * 1_000_000;
+const FRESH: i64 = 60 * 60 * MICROS_A_SECOND;
 /// The longest journal that is checked while a page waits, in bytes.
 const CHECKED_AT_ONCE: u64 = 1 << 20;
 

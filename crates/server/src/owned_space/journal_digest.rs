@@ -17,20 +17,19 @@ use stile_domain::audit::seen::Seen;
 use stile_domain::audit::touched::TouchedFolders;
 use stile_domain::audit::{CallKind, caller, kind};
 use stile_domain::journal::JournalLine;
-use stile_domain::records::instant::Instant;
+use stile_domain::records::instant::{Instant, MICROS_A_SECOND};
 use stile_store::journal::{JournalPlace, NewLines};
 
 /// How many days the chart of a client has.
 pub const CHART_DAYS: usize = 30;
 /// Over how many days the page says what a client saw.
 pub const SEEN_DAYS: usize = 7;
-const MICROS_A_DAY: i64 = 86_400_000_000;
 /// How long after they were added new lines are added to the counts, in microseconds.
-const KEPT_UP: i64 = 300_000_000;
+const KEPT_UP: i64 = 300 * MICROS_A_SECOND;
 /// How often the thread adds new lines. At 1,000 calls a second it then holds 5,000 of them.
 const PAUSE: Duration = Duration::from_secs(5);
 /// How long after the last look the thread goes on, in microseconds: as long as a session lasts.
-const LOOKED_AT: i64 = 12 * 60 * 60 * 1_000_000;
+const LOOKED_AT: i64 = 12 * 60 * 60 * MICROS_A_SECOND;
 /// The longest journal that is counted while a page waits, in bytes: some 7,000 lines.
 const COUNTED_AT_ONCE: u64 = 2 << 20;
 /// The most clients that are told apart. Names are chosen by strangers.
@@ -120,7 +119,7 @@ impl Digest {
 /// Returns the first of the last `days` days, as the journal writes it.
 fn day(now: Instant, days: usize) -> String {
     let days = i64::try_from(days.saturating_sub(1)).unwrap_or_default();
-    let first = Instant(now.0.saturating_sub(days.saturating_mul(MICROS_A_DAY)));
+    let first = now.plus_days(-days);
     first.to_rfc3339().get(..10).unwrap_or_default().to_owned()
 }
 
@@ -281,7 +280,7 @@ mod tests {
         assert_eq!(counted.seen("cursor").changed(), ["changed 1 file in /work"]);
         assert!(counted.last_call("cursor").is_some() && counted.last_call("x").is_none());
         // What is older than the chart does not count.
-        assert_eq!(total(Instant(now.0 + 40 * MICROS_A_DAY)), 0);
+        assert_eq!(total(now.plus_days(40)), 0);
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! browser is signed in as, and until when, is in the store's table of browser sessions.
 
 pub mod attempts;
-pub(crate) mod challenges;
 pub mod methods;
 pub mod openid;
 pub mod password;

@@ -24,8 +24,8 @@ use tokio::sync::Mutex;
 
 use stile_store::state::{TokenKey, TokenStore};
 
-use super::challenges::{Challenges, Purpose, derived};
 use crate::auth::ProviderVerifier;
+use crate::challenges::{Challenges, Purpose, derived};
 use crate::config::is_exposed;
 use crate::outbound::{OutboundClient, OutboundLimits};
 use stile_domain::json::strict::parse_object;
@@ -36,7 +36,7 @@ const DISCOVERY_AGE: Duration = Duration::from_secs(10 * 60);
 const LIMITS: OutboundLimits =
     OutboundLimits { total: Duration::from_secs(10), body_bytes: 256 * 1024 };
 /// The longest path to return to, in bytes.
-const MAX_RETURN_BYTES: usize = 512;
+pub(crate) const MAX_RETURN_BYTES: usize = 512;
 
 /// How this server is registered at the provider.
 #[derive(Clone)]

@@ -259,10 +259,7 @@ fn change(
     request: &WebRequest,
     change: impl FnOnce(&FormParameters, &BrowserSession) -> Result<String, Unchanged>,
 ) -> Response<Body> {
-    let form = request.form().and_then(|form| FormParameters::parse(form).ok());
-    let form = form.unwrap_or_default();
-    let session = BrowserSession::of(server, request);
-    let Some(session) = session.filter(|session| session.sent(request, &form)) else {
+    let Some((session, form)) = BrowserSession::with_form(server, request) else {
         return refused();
     };
     match change(&form, &session) {

@@ -12,7 +12,7 @@ use stile_domain::audit::{AuditFilter, told_name};
 use stile_domain::client_name::EVERYBODY;
 use stile_domain::path::SpacePath;
 use stile_domain::percent::encode_component;
-use stile_domain::records::instant::Instant;
+use stile_domain::records::instant::{Instant, MICROS_A_SECOND};
 use stile_domain::unseen::shown_ends;
 
 use super::frame::{ACTIVITY_PATH, CONNECT_PATH, LIVE_PATH, UNDO_PATH};
@@ -31,8 +31,7 @@ const MAX_NAMES: usize = 50;
 const NAME_BYTES: usize = 5_000;
 /// The most characters of a client's name.
 const MAX_NAME: usize = 60;
-const MICROS_A_MINUTE: i64 = 60_000_000;
-const MICROS_A_DAY: i64 = 86_400_000_000;
+const MICROS_A_MINUTE: i64 = 60 * MICROS_A_SECOND;
 /// The most days that a page reads.
 const MAX_DAYS: i64 = 31;
 
@@ -89,8 +88,8 @@ impl ActivityView {
             (_, None) => return Err(PageError::Refused("The day cannot be read.".to_owned())),
         };
         let last = begin_of(&day, zone).unwrap_or(now);
-        let begin = Instant(last.0.saturating_sub((days - 1) * MICROS_A_DAY));
-        let end = Instant(last.0.saturating_add(MICROS_A_DAY)).to_rfc3339();
+        let begin = last.plus_days(1 - days);
+        let end = last.plus_days(1).to_rfc3339();
         let before = visit.parameters.get("before").map(str::to_owned);
         let before = before.filter(|before| Instant::parse(before).is_some());
         let filter = filter(visit)?;
@@ -306,8 +305,7 @@ impl ActivityView {
         let last = self.calls.get(shown.saturating_sub(1)).map(|call| call.first.as_str());
         let last = last.filter(|_| shown == CALLS_OF_PAGE || shown < self.calls.len());
         let begin = Instant::parse(&self.day);
-        let earlier =
-            begin.map(|begin| day_of_instant(Instant(begin.0 - self.days * MICROS_A_DAY)));
+        let earlier = begin.map(|begin| day_of_instant(begin.plus_days(-self.days)));
         html! {
             nav class="paging" aria-label="Other times" {
                 @if let Some(before) = last {
@@ -327,7 +325,7 @@ impl ActivityView {
     /// Returns the address of the plan that takes back the day of the page, if it is one day.
     fn undo_of_day(&self) -> Option<String> {
         let begin = begin_of(&self.day, self.zone).filter(|_| self.days == 1)?;
-        let end = Instant(begin.0.saturating_add(MICROS_A_DAY)).to_rfc3339();
+        let end = begin.plus_days(1).to_rfc3339();
         let client = self.filter.client.as_deref().map(encode_component);
         let client = client.map(|client| format!("&client={client}")).unwrap_or_default();
         let (begin, end) = (encode_component(&begin.to_rfc3339()), encode_component(&end));

@@ -52,6 +52,18 @@ impl BrowserSession {
         })
     }
 
+    /// Returns the session that sent a form from a page of its own, with the form; `None` for any
+    /// other request.
+    pub(super) fn with_form(
+        server: &AuthorizationServer,
+        request: &WebRequest,
+    ) -> Option<(Self, FormParameters)> {
+        let form = request.form().and_then(|form| FormParameters::parse(form).ok());
+        let form = form.unwrap_or_default();
+        let session = Self::of(server, request)?;
+        session.sent(request, &form).then_some((session, form))
+    }
+
     /// Returns the session of a request that a page makes by itself: it does not keep the session
     /// open.
     pub fn unused(server: &AuthorizationServer, request: &WebRequest) -> Option<Self> {

@@ -117,7 +117,7 @@ fn by(visit: &Visit<'_>, change: &PastChange) -> Markup {
     html! {
         p {
             bdi { (author(&change.author)) } ", with " code { (change.author.tool) } ", "
-            (when(visit.now, change.at.0 / 1_000_000))
+            (when(visit.now, change.at.seconds()))
         }
     }
 }

@@ -104,7 +104,7 @@ impl<'a> Granted<'a> {
         if chosen.is_empty() {
             return Ok(Some(None));
         }
-        let ends = Instant(self.approval.expires.saturating_mul(1_000_000));
+        let ends = Instant::from_seconds(self.approval.expires);
         let mut request =
             grant_of_streams(&self.approval.client, chosen, self.now).map_err(refused)?;
         request.expires = Some(ends);

@@ -313,7 +313,6 @@ pub(super) fn author(author: &Author) -> String {
 
 fn recent_change(visit: &Visit<'_>, change: &PastChange) -> Markup {
     let path = change.to.as_ref().unwrap_or(&change.path).as_str();
-    let Instant(micros) = change.at;
     html! {
         li {
             span class="said" {
@@ -322,7 +321,7 @@ fn recent_change(visit: &Visit<'_>, change: &PastChange) -> Markup {
                     bdi { (shown_ends(path, MAX_PATH)) }
                 }
             }
-            span class="time" { (when(visit.now, micros / 1_000_000)) }
+            span class="time" { (when(visit.now, change.at.seconds())) }
         }
     }
 }
@@ -350,7 +349,7 @@ fn entry_row(visit: &Visit<'_>, entry: &Value) -> Markup {
                 @if let Some(count) = entry["entry_count"].as_u64() { (count) " entries" }
             }
             span class="muted" {
-                @if let Some(Instant(micros)) = changed { (when(visit.now, micros / 1_000_000)) }
+                @if let Some(changed) = changed { (when(visit.now, changed.seconds())) }
             }
         }
     }
@@ -395,7 +394,6 @@ impl FileView<'_> {
     }
 
     fn change(&self, change: &PastChange) -> Markup {
-        let Instant(micros) = change.at;
         html! {
             li {
                 span class="said" {
@@ -407,7 +405,7 @@ impl FileView<'_> {
                         None => { (change.kind.verb()) " it" }
                     }
                 }
-                span class="time" { (when(self.visit.now, micros / 1_000_000)) }
+                span class="time" { (when(self.visit.now, change.at.seconds())) }
                 span class="links" {
                     @if change.before.is_some() {
                         a href=(self.address(&OldVersion::Before(change.number), self.form)) {

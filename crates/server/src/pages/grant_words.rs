@@ -2,7 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 use stile_domain::audit::words::listed;
-use stile_domain::records::grant::StreamGrant;
+use stile_domain::records::grant::{StreamGrant, TimeConstraint};
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
 use stile_domain::unseen::shown_ends;
@@ -57,7 +57,7 @@ impl SeenTimes {
 /// Returns a sentence without its period that says what a grant shows of a stream. It begins with
 /// `may see`, as the rest of a sentence that begins with the client, and names at most `most` fields.
 pub(super) fn stream_sentence(stream: &StreamGrant, most: usize) -> Markup {
-    let bounds = stream.time.as_ref().map(|time| [time.since, time.until]);
+    let bounds = stream.time.as_ref().map(TimeConstraint::stated_bounds);
     let times = SeenTimes { bounds: bounds.unwrap_or_default(), of: TimesOf::Unknown };
     let sentence = seen_sentence(
         stream.stream.as_str(),

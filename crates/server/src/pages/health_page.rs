@@ -163,7 +163,7 @@ fn progress(visit: &Visit<'_>, running: RunningBackup) -> Markup {
     let percent = (done * 100).checked_div(total).unwrap_or_default();
     html! {
         label for="backup-bar" {
-            (percent) "% of about " (size(total)) ", begun " (ago(visit.now, began.0 / 1_000_000))
+            (percent) "% of about " (size(total)) ", begun " (ago(visit.now, began.seconds()))
         }
         progress id="backup-bar" max=(total.max(1)) value=(done) { (percent) "%" }
     }
@@ -175,7 +175,7 @@ fn ended_backup(visit: &Visit<'_>, ended: &EndedBackup) -> Markup {
             Ok(made) => {
                 p class="notice" role="status" {
                     "The state is copied: " (made.files) " files, " (size(made.bytes)) ", begun "
-                    (ago(visit.now, ended.began.0 / 1_000_000)) "."
+                    (ago(visit.now, ended.began.seconds())) "."
                 }
                 p { "The archive is on the disk of this server:" }
                 p class="copy" { code { (made.archive.display()) } }

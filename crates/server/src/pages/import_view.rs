@@ -405,7 +405,7 @@ pub(super) fn last_imports(now: i64, all: &[Arc<EndedImport>], room: &mut Room) 
                     bdi { (ended.target.stream.as_str()) } " of "
                     bdi { (ended.target.connection.as_str()) }
                 }
-                p { (when(now, ended.at.0 / 1_000_000)) ": " (counts(&ended.report)) }
+                p { (when(now, ended.at.seconds())) ": " (counts(&ended.report)) }
                 @if let Some(why) = &ended.error { p class="warning" { (said(why)) } }
                 @if !ended.bad.is_empty() {
                     details {

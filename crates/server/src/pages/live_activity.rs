@@ -106,7 +106,7 @@ impl Following {
         // What comes while the earlier lines are read is in both, and told once.
         let lines = space.journal.new_lines().map_err(logged)?;
         let mut missed = VecDeque::new();
-        let earliest = Instant(visit.now.saturating_sub(MOST_MISSED_SECONDS) * 1_000_000);
+        let earliest = Instant::from_seconds(visit.now.saturating_sub(MOST_MISSED_SECONDS));
         if let Some(since) = Instant::parse(after).map(|after| after.max(earliest)) {
             let mut earlier = space.journal.lines(Some(since)).map_err(logged)?;
             while let Some(line) = earlier.next_line().map_err(logged)? {

@@ -89,7 +89,7 @@ fn row(visit: &Visit<'_>, stream: &DeclaredStream) -> Markup {
             }
             td {
                 @match stream.latest {
-                    Some(at) => { (when(visit.now, at.0.div_euclid(1_000_000))) }
+                    Some(at) => { (when(visit.now, at.seconds())) }
                     None => { "nothing yet" }
                 }
             }

@@ -13,6 +13,7 @@ use super::frame::{ACCESS_PATH, PageFrame, redirect, state_status};
 use super::sign_in_view::{PASSWORD_SET, SignInView};
 use super::visitor::Visitor;
 use super::waiting_path;
+use crate::owner_sign_in::openid::MAX_RETURN_BYTES;
 use crate::passkeys::RelyingParty;
 use crate::sign_in::parameters::FormParameters;
 use crate::sign_in::secret::digest_of;
@@ -20,9 +21,6 @@ use crate::sign_in::settings::AuthorizationServer;
 use crate::sign_in::web_request::WebRequest;
 
 pub use super::frame::{SIGN_IN_PATH, SIGN_OUT_PATH};
-
-/// The longest path to return to, in bytes.
-const MAX_RETURN_BYTES: usize = 512;
 
 /// Shows the page, or what a session makes needless.
 pub fn show(server: &AuthorizationServer, request: &WebRequest) -> Response<Body> {

@@ -213,10 +213,7 @@ pub(super) fn change(
     (path, title): (&str, &str),
     change: impl FnOnce(&Visit<'_>) -> Result<Outcome, PageError>,
 ) -> Response<Body> {
-    let form = request.form().and_then(|form| FormParameters::parse(form).ok());
-    let form = form.unwrap_or_default();
-    let session = BrowserSession::of(server, request);
-    let Some(session) = session.filter(|session| session.sent(request, &form)) else {
+    let Some((session, form)) = BrowserSession::with_form(server, request) else {
         return refused();
     };
     let visit = visit(server, request, &session, &form);

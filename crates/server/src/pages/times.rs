@@ -12,7 +12,7 @@ const DAY: i64 = 24 * HOUR;
 
 /// Returns a time as an instant. Times of the state are UTC seconds since 1970.
 pub(super) fn instant(seconds: i64) -> Instant {
-    Instant(seconds.saturating_mul(1_000_000))
+    Instant::from_seconds(seconds)
 }
 
 /// Formats an instant to the minute, in UTC.
@@ -65,7 +65,7 @@ pub(super) fn when(now: i64, at: i64) -> Markup {
 
 /// Shows a time within a sentence: the exact one, and in brackets how far it lies from `now`.
 pub(super) fn moment(now: i64, at: Instant) -> Markup {
-    html! { (exact(at)) " (" (ago(now, at.0.div_euclid(1_000_000))) ")" }
+    html! { (exact(at)) " (" (ago(now, at.seconds())) ")" }
 }
 
 /// Shows the exact time. Every time of a page comes from here or from `ago`, so that the script
@@ -116,9 +116,8 @@ pub fn day_input(name: &str, label: &str, value: &str) -> Markup {
 /// Returns the first day that begins at a time or after it, as in `2026-01-31`. A day begins at
 /// midnight in UTC where it is compared with a time.
 pub fn first_day_from(at: Instant) -> String {
-    const MICROS_OF_DAY: i64 = 86_400_000_000;
-    let days = at.0.div_euclid(MICROS_OF_DAY) + i64::from(at.0.rem_euclid(MICROS_OF_DAY) > 0);
-    day_of_instant(Instant(days.saturating_mul(MICROS_OF_DAY)))
+    let days = at.day() + i64::from(at > Instant::from_day(at.day()));
+    day_of_instant(Instant::from_day(days))
 }
 
 /// Returns a time as the value of an input for a date and a time.

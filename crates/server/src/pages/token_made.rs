@@ -17,11 +17,8 @@ use super::times::{instant, moment};
 use crate::auth::scope_doubts::doubts;
 use crate::auth::{MintRequest, MintedToken};
 use crate::http::metadata::MCP_PATH;
-use crate::sign_in::record_access::{OwnedRecords, grant_of_streams};
+use crate::sign_in::record_access::{MAX_PURPOSE_CHARS, OwnedRecords, grant_of_streams};
 use crate::sign_in::record_choices::RecordChoices;
-
-/// The longest purpose, in characters.
-const MAX_PURPOSE_CHARS: usize = 300;
 
 /// Returns what can be granted to a client that has no grant yet.
 pub(super) fn choices<'a>(visit: &Visit<'_>, records: &'a OwnedRecords) -> RecordChoices<'a> {

@@ -48,7 +48,7 @@ impl ToldCall {
             CallKind::Change => "change",
             CallKind::Read => "read",
         };
-        let at = Instant::parse(&line.at).map(|Instant(micros)| micros / 1_000_000);
+        let at = Instant::parse(&line.at).map(Instant::seconds);
         // A refused call may have made no file.
         let happened = line.outcome == "ok" && line.dry_run != Some(true);
         let is_there = happened && kind(line) == CallKind::Change;

@@ -15,7 +15,7 @@ use super::authenticator_data::AuthenticatorData;
 use super::client_data::ClientData;
 use super::public_key::PasskeyPublicKey;
 use super::relying_party::RelyingParty;
-use crate::owner_sign_in::challenges::{Challenges, GenuineChallenge, Purpose};
+use crate::challenges::{Challenges, GenuineChallenge, Purpose};
 
 /// The longest value that a browser returns, in characters of base64url. A registration with an RSA
 /// key and the longest identifier has about 1,900.

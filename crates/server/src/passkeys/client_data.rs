@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::owner_sign_in::challenges::Purpose;
+use crate::challenges::Purpose;
 use stile_domain::json::strict::parse_object;
 
 /// The longest client data, in bytes. Browsers write about 150.

@@ -26,7 +26,8 @@ use stile_domain::json::strict;
 
 /// The shortest and the longest time that a document is used without a new fetch, whatever its host
 /// says. The shortest holds for `no-store`, too: VS Code's document has it.
-const KEPT: (Duration, Duration) = (Duration::from_secs(5 * 60), Duration::from_secs(24 * 60 * 60));
+const KEPT_WITHIN: (Duration, Duration) =
+    (Duration::from_secs(5 * 60), Duration::from_secs(24 * 60 * 60));
 /// How long a document is used whose host says nothing about it.
 const KEPT_BY_DEFAULT: Duration = Duration::from_secs(60 * 60);
 /// How long nothing is fetched from an address after a fetch has failed.
@@ -258,7 +259,7 @@ impl ClientDocuments {
 
 /// Returns how long a document is used without a new fetch.
 fn kept(max_age: Option<u64>) -> Duration {
-    let (least, most) = KEPT;
+    let (least, most) = KEPT_WITHIN;
     max_age.map_or(KEPT_BY_DEFAULT, |seconds| Duration::from_secs(seconds).clamp(least, most))
 }
 

@@ -159,7 +159,7 @@ fn approved_records(
 ) -> Result<Option<MadeGrant>, OAuthError> {
     let Some(records) = records(server, session) else { return Ok(None) };
     let now = server.instant();
-    let expires = RecordsInstant(expires.saturating_mul(1_000_000));
+    let expires = RecordsInstant::from_seconds(expires);
     let made = || {
         let choices = record_choices(server, asked, &records);
         let streams = choices.chosen(form).map_err(|error| error.to_string())?;

@@ -20,7 +20,7 @@ const MAX_DETAIL_BYTES: usize = 16 * 1024;
 /// The most streams of one request.
 const MAX_STREAMS: usize = 32;
 /// The longest purpose that the owner is asked to read, in characters.
-const MAX_PURPOSE_CHARS: usize = 300;
+pub const MAX_PURPOSE_CHARS: usize = 300;
 
 /// The records of this server, and the principal that owns them.
 #[derive(Clone)]

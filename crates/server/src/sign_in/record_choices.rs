@@ -633,10 +633,9 @@ fn requested(stream: &StreamGrant) -> StreamGrantRequest {
         name: stream.stream.to_string(),
         connection_ids: Some(stream.connections.iter().map(ToString::to_string).collect()),
         fields: Some(stream.fields.iter().cloned().collect()),
-        time_constraint: stream.time.as_ref().map(|time| TimeConstraintRequest {
-            field: Some(time.field.clone()),
-            since: text(time.since),
-            until: text(time.until),
+        time_constraint: stream.time.as_ref().map(|time| {
+            let [since, until] = time.stated_bounds().map(text);
+            TimeConstraintRequest { field: Some(time.field().clone()), since, until }
         }),
         resources: stream.keys.as_ref().map(|keys| keys.iter().cloned().collect()),
         ..StreamGrantRequest::default()

@@ -181,7 +181,7 @@ impl AuthorizationServer {
 
     /// Returns the time by which grants are judged.
     pub fn instant(&self) -> RecordsInstant {
-        RecordsInstant(self.now().saturating_mul(1_000_000))
+        RecordsInstant::from_seconds(self.now())
     }
 
     /// Returns what a grant of a person's records allows now, as `authorization_details` say it;

@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::support::{BOB, Client, PATIENCE, READ, Server, WRITE, call, initialize, meta, request};
+use crate::support::{
+    BOB, Client, PATIENCE, READ, Server, WRITE, call, end_waits, initialize, meta, request,
+    waits_began,
+};
 
 const STREAM: (&str, &str) = ("accept", "text/event-stream");
 
@@ -181,10 +184,13 @@ async fn a_session_that_idles_too_long_ends_and_can_be_replaced() {
 async fn a_second_request_under_an_id_that_is_being_answered_is_refused() {
     let server = Server::start().await;
     let session = server.open(READ).await;
-    let slow = call(7, "test.sleeps", json!({ "milliseconds": 600 }));
+    let name = "an id that is being answered";
+    let slow = call(7, "test.waits", json!({ "name": name }));
     let (first, second) = tokio::join!(server.in_session(READ, &session, &slow), async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        server.in_session(READ, &session, &request(7, "ping", json!({}))).await
+        waits_began(name, 1).await;
+        let second = server.in_session(READ, &session, &request(7, "ping", json!({}))).await;
+        end_waits(name);
+        second
     });
     assert_eq!(first.json()["result"]["structuredContent"]["done"], true);
     assert_eq!((second.status, &second.json()["error"]["code"]), (400, &json!(-32600)));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::net::TcpStream;
 
-use crate::support::{Client, READ, Server, call, meta, request};
+use crate::support::{Client, READ, Server, call, end_waits, meta, request, waits_began};
 
 #[tokio::test]
 async fn stopping_answers_running_calls_and_ends_streams() {
@@ -24,20 +24,21 @@ async fn stopping_answers_running_calls_and_ends_streams() {
     assert_eq!(idle.get("/health", "", &[]).await.status, 200);
 
     let mut legacy = server.connect().await;
-    let slow = json!({ "milliseconds": 1000 });
+    let name = "a server that stops";
+    let slow = json!({ "name": name });
     legacy
         .send(Client::post_bytes(
             READ,
             &[id],
-            call(1, "test.sleeps", slow.clone()).to_string().as_bytes(),
+            call(1, "test.waits", slow.clone()).to_string().as_bytes(),
         ))
         .await;
     let mut modern = server.connect().await;
-    let params = json!({ "name": "test.sleeps", "arguments": slow, "_meta": meta() });
+    let params = json!({ "name": "test.waits", "arguments": slow, "_meta": meta() });
     let headers = [
         ("mcp-protocol-version", "2026-07-28"),
         ("mcp-method", "tools/call"),
-        ("mcp-name", "test.sleeps"),
+        ("mcp-name", "test.waits"),
     ];
     modern
         .send(Client::post_bytes(
@@ -46,7 +47,7 @@ async fn stopping_answers_running_calls_and_ends_streams() {
             request(1, "tools/call", params).to_string().as_bytes(),
         ))
         .await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    waits_began(name, 2).await;
 
     // The rest of this call comes after the server was told to stop.
     let mut late = server.connect().await;
@@ -57,7 +58,7 @@ async fn stopping_answers_running_calls_and_ends_streams() {
             2,
             "tools/call",
             json!({
-                "name": "test.sleeps", "arguments": { "milliseconds": 1 }, "_meta": meta()
+                "name": "test.waits", "arguments": { "name": name }, "_meta": meta()
             }),
         )
         .to_string()
@@ -71,6 +72,8 @@ async fn stopping_answers_running_calls_and_ends_streams() {
     server.tell_to_stop();
     while TcpStream::connect(server.address).await.is_ok() {}
     late.send(rest.to_vec()).await;
+    waits_began(name, 3).await;
+    end_waits(name);
     let late = late.reply().await;
     assert_eq!((late.status, late.header("connection")), (200, Some("close")));
     let address = server.address;
@@ -94,7 +97,8 @@ async fn stopping_waits_only_so_long_for_a_call_that_does_not_end() {
         Server::with(|options| options.timeouts.drain = Duration::from_millis(300)).await;
     let mut client = server.connect().await;
     let session = server.open(READ).await;
-    let slow = call(1, "test.sleeps", json!({ "milliseconds": 60_000 }));
+    let name = "a call that does not end";
+    let slow = call(1, "test.waits", json!({ "name": name }));
     client
         .send(Client::post_bytes(
             READ,
@@ -104,7 +108,7 @@ async fn stopping_waits_only_so_long_for_a_call_that_does_not_end() {
         .await;
     let mut half = server.connect().await;
     half.send("GET /he").await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    waits_began(name, 1).await;
     let start = Instant::now();
     server.tell_to_stop();
     server.stopped().await;

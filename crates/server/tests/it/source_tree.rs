@@ -83,12 +83,15 @@ impl SourceFile {
         self.text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(&self.text)
     }
 
-    /// Returns the paths that the module imports outside of tests, as in
-    /// `tools::space::list::ROOT`. Paths of other crates appear below the module itself.
+    /// Returns the paths that the module imports or names outside of tests, as in
+    /// `tools::space::list::ROOT`. Paths of other crates appear below the module itself. A path
+    /// that is not imported counts if it begins with `crate`, `super` or `self`; what a module
+    /// names of its own children by a shorter path does not.
     pub fn imports(&self) -> Vec<String> {
         let Some(module) = self.module() else { return Vec::new() };
         let (mut paths, mut rest) = (Vec::new(), self.without_tests());
         let (mut base, mut is_for_tests) = (module.clone(), false);
+        let mut is_within_use = false;
         while let Some((line, after)) = rest.split_once('\n') {
             if let Some(("mod", name, _)) = declared(line).filter(|_| line.ends_with('{')) {
                 base = format!("{module}::{name}");
@@ -101,7 +104,12 @@ impl SourceFile {
             {
                 let tree = rest[visibility.len() + "use ".len()..].split(';').next().unwrap();
                 push_paths(&base, tree.trim(), &mut paths);
+                is_within_use = true;
             }
+            if !is_within_use && !is_for_tests {
+                inline_paths(line).for_each(|path| push_paths(&base, path, &mut paths));
+            }
+            is_within_use &= !line.ends_with(';');
             is_for_tests = line.trim() == "#[cfg(test)]";
             rest = after;
         }
@@ -113,6 +121,24 @@ impl SourceFile {
         let lines = self.text.lines().map_while(|line| line.strip_prefix("//!"));
         lines.map(str::trim).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Returns the paths of a line of code that begin with `crate`, `super` or `self`, without those
+/// of a visibility, as in `pub(in crate::records)`, and of a macro's `$crate`.
+fn inline_paths(line: &str) -> impl Iterator<Item = &str> {
+    let code = line.split("//").next().unwrap_or_default();
+    let is_of_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '$');
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        at += code[at..].find(is_of_path)?;
+        let path = code[at..].split(|c| !is_of_path(c)).next()?;
+        let before = &code[..at];
+        at += path.len();
+        Some((before, path))
+    })
+    .filter(|(before, _)| !before.ends_with("(in "))
+    .map(|(_, path)| path.trim_end_matches(':'))
+    .filter(|path| ["crate::", "super::", "self::"].iter().any(|start| path.starts_with(start)))
 }
 
 /// Appends the paths of the tree of a `use` declaration, read from `base` on.

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use stile_server::mcp::handler::CallerSource;
@@ -13,7 +12,9 @@ use stile_tools::toolset::Caller;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::support::{Ground, PATIENCE, call, initialize, meta, principal, request};
+use crate::support::{
+    Ground, PATIENCE, call, end_waits, initialize, meta, principal, request, waits_began,
+};
 
 struct Pipes {
     input: Option<PipeWriter>,
@@ -295,13 +296,15 @@ async fn two_running_calls_with_one_id_are_both_answered() {
 async fn calls_that_run_when_the_input_ends_are_answered() {
     let mut pipes = Pipes::start("write:/");
     pipes.open();
-    pipes.send(&call(1, "test.sleeps", json!({ "milliseconds": 400 })));
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let name = "the input ends";
+    pipes.send(&call(1, "test.waits", json!({ "name": name })));
+    waits_began(name, 1).await;
     pipes.send(&call(2, "file.create", json!({ "path": "/a.md", "content": "x" })));
-    let mut answered: Vec<i64> =
-        pipes.end().await.iter().map(|answer| answer["id"].as_i64().unwrap()).collect();
-    answered.sort_unstable();
-    assert_eq!(answered, [1, 2]);
+    drop(pipes.input.take());
+    assert_eq!(pipes.receive()["id"], 2);
+    end_waits(name);
+    let answered = pipes.end().await;
+    assert_eq!(answered.iter().map(|answer| &answer["id"]).collect::<Vec<_>>(), [1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

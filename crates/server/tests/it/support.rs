@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
@@ -34,7 +34,7 @@ use stile_tools::tool::{Output, Tool, ToolEntry};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -50,8 +50,12 @@ pub struct Ground {
 impl Ground {
     /// With the real tools and the misbehaving ones.
     pub fn new() -> Self {
-        static MISBEHAVING: [ToolEntry<Space>; 3] =
-            [ToolEntry::new::<Panics>(), ToolEntry::new::<Sleeps>(), ToolEntry::new::<Floods>()];
+        static MISBEHAVING: [ToolEntry<Space>; 4] = [
+            ToolEntry::new::<Panics>(),
+            ToolEntry::new::<Sleeps>(),
+            ToolEntry::new::<Floods>(),
+            ToolEntry::new::<Waits>(),
+        ];
         Self::with_tools(&MISBEHAVING)
     }
 
@@ -463,6 +467,40 @@ pub struct Sleeps {
     milliseconds: u64,
 }
 
+/// A tool that works until its test calls [`end_waits`] with the same name. The tests of a process
+/// run at once, so each has a name of its own.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Waits {
+    name: String,
+}
+
+/// The calls of [`Waits`] of one name: how many have begun, and whether they may end.
+#[derive(Default)]
+struct Waiting {
+    begun: usize,
+    may_end: bool,
+}
+
+static WAITING: LazyLock<watch::Sender<HashMap<String, Waiting>>> =
+    LazyLock::new(|| watch::Sender::new(HashMap::new()));
+
+async fn wait_until(name: &str, is_so: impl Fn(&Waiting) -> bool) {
+    let mut waiting = WAITING.subscribe();
+    let so = waiting.wait_for(|all| all.get(name).is_some_and(&is_so));
+    timeout(PATIENCE, so).await.expect("the call of a test").unwrap();
+}
+
+/// Waits until so many calls of `test.waits` with this name have begun.
+pub async fn waits_began(name: &str, calls: usize) {
+    wait_until(name, |waiting| waiting.begun >= calls).await;
+}
+
+/// Lets the calls of `test.waits` with this name end.
+pub fn end_waits(name: &str) {
+    WAITING.send_modify(|all| all.entry(name.to_owned()).or_default().may_end = true);
+}
+
 /// A tool with a long answer.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -503,7 +541,7 @@ impl Output for Done {
 }
 
 fn root() -> &'static SpacePath {
-    static ROOT: std::sync::LazyLock<SpacePath> = std::sync::LazyLock::new(SpacePath::root);
+    static ROOT: LazyLock<SpacePath> = LazyLock::new(SpacePath::root);
     &ROOT
 }
 
@@ -546,6 +584,31 @@ impl Tool for Sleeps {
 
     async fn run(self, _: Permit<Read>, _: &Space) -> Result<Done, Refusal> {
         tokio::time::sleep(Duration::from_millis(self.milliseconds)).await;
+        Ok(Done { done: true })
+    }
+
+    fn trace(&self) -> CallTrace {
+        CallTrace::of_file(root(), None)
+    }
+}
+
+impl Tool for Waits {
+    const NAME: &'static str = "test.waits";
+    const TITLE: &'static str = "Wait";
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Context = Space;
+    type Error = Refusal;
+    type Permits = Permit<Read>;
+    type Output = Done;
+
+    fn permits(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
+        gate.permit(root())
+    }
+
+    async fn run(self, _: Permit<Read>, _: &Space) -> Result<Done, Refusal> {
+        WAITING.send_modify(|all| all.entry(self.name.clone()).or_default().begun += 1);
+        wait_until(&self.name, |waiting| waiting.may_end).await;
         Ok(Done { done: true })
     }
 

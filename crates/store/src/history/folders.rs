@@ -18,7 +18,7 @@ use super::change_row::{ROW_BYTES, integer};
 use super::error::HistoryError;
 use super::file_metadata::FileMetadata;
 use super::folder_before::FolderBefore;
-use super::reading::Conditions;
+use super::reading::ChangeConditions;
 use super::room::{Laters, RoomMaker};
 use super::{Call, History};
 use crate::now;
@@ -126,7 +126,7 @@ impl History {
     /// # Errors
     /// [`HistoryError`].
     pub fn folder_notes(&self, query: &ChangeQuery) -> Result<Vec<FolderNote>, HistoryError> {
-        let mut conditions = Conditions::new(self.space);
+        let mut conditions = ChangeConditions::new(self.space);
         if let Some(ChangeNumber(call)) = query.call {
             conditions.find("call = ?", [call.into()]);
         }

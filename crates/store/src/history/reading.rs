@@ -27,9 +27,9 @@ impl History {
     /// # Errors
     /// [`HistoryError`].
     pub fn changes(&self, query: &ChangeQuery) -> Result<NewestFirst, HistoryError> {
-        let conditions = Conditions::of_changes(self.space, query);
+        let conditions = ChangeConditions::of_changes(self.space, query);
         let order = conditions.newest_first();
-        let Conditions { sql, values, .. } = conditions;
+        let ChangeConditions { sql, values, .. } = conditions;
         let sql = format!("SELECT {COLUMNS} FROM changes WHERE {sql} ORDER BY {order}");
         let connection = self.relaxed();
         let mut statement = connection.prepare_cached(&sql)?;
@@ -77,7 +77,8 @@ impl History {
                 share = found;
             }
         } else {
-            let Conditions { sql, values, .. } = Conditions::of_changes(self.space, query);
+            let ChangeConditions { sql, values, .. } =
+                ChangeConditions::of_changes(self.space, query);
             let mut statement = connection.prepare_cached(&format!(
                 "SELECT DISTINCT coalesce(client, subject), token FROM changes WHERE {sql}"
             ))?;
@@ -416,14 +417,14 @@ fn concerns(space: i64, path: &str) -> (String, Vec<Value>) {
 /// The first condition that an index answers is the one that the rows are found by. SQLite does not
 /// know how many rows a condition lets through, so it may not choose an index for the others: a `+`
 /// before a column says that to it.
-pub(super) struct Conditions {
+pub(super) struct ChangeConditions {
     pub(super) sql: String,
     pub(super) values: Vec<Value>,
     /// Whether a condition so far finds the rows.
     finds: bool,
 }
 
-impl Conditions {
+impl ChangeConditions {
     pub(super) fn new(space: i64) -> Self {
         let (sql, values) = ("space = ?".to_owned(), vec![Value::Integer(space)]);
         Self { sql, values, finds: false }

@@ -13,7 +13,6 @@ use super::{History, UnrecordedChanges};
 use crate::now;
 use crate::platform;
 
-const MICROS_A_DAY: i64 = 86_400 * 1_000_000;
 /// The share of the disk that the history may take: one part of so many.
 const SHARE_OF_DISK: u64 = 10;
 /// How many changes one transaction removes, so that no call waits long for the database.
@@ -46,7 +45,7 @@ impl History {
     /// now, removes later versions, and if that is not enough, the oldest changes.
     pub(super) fn prune(&self) -> Result<(), HistoryError> {
         let days = i64::try_from(self.limits().days).unwrap_or(i64::MAX);
-        let oldest = now().0.saturating_sub(days.saturating_mul(MICROS_A_DAY));
+        let oldest = now().plus_days(-days).0;
         let most = self.most_bytes();
         self.relaxed().execute("DELETE FROM unrecorded WHERE until < ?1", [oldest])?;
         self.relaxed().execute("DELETE FROM folders WHERE at < ?1", [oldest])?;

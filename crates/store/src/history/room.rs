@@ -13,6 +13,7 @@ use stile_domain::history::retention::{
     Addition, HistoryUse, LastChange, Room, RowOf, VersionClass, class_of, room_for, room_for_row,
     row_of, victims,
 };
+use stile_domain::records::instant::MICROS_A_SECOND;
 
 use super::CallBy;
 use super::change_row::{ChangeRow, integer};
@@ -23,7 +24,7 @@ use super::unrecorded::UnrecordedNames;
 use crate::now;
 
 /// After this time in microseconds a reservation is of a process that was killed.
-const RESERVATION_AGE: i64 = 10 * 60 * 1_000_000;
+const RESERVATION_AGE: i64 = 10 * 60 * MICROS_A_SECOND;
 
 /// Removes the reservations of processes that were killed.
 pub(super) fn drop_dead_reservations(connection: &Connection) -> rusqlite::Result<()> {

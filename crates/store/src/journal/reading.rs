@@ -15,7 +15,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use stile_domain::journal::JournalLine;
 use stile_domain::journal_chain::JournalChain;
-use stile_domain::records::instant::Instant;
+use stile_domain::records::instant::{Instant, MICROS_A_DAY};
 
 use super::shared::{SharedJournal, SharedLine};
 use super::timestamp::{time_in_name, timestamp};
@@ -319,7 +319,7 @@ struct NewSharedLines {
 impl NewSharedLines {
     fn after_now(journal: &SharedJournal) -> io::Result<Self> {
         /// How late a line may come into the database while the follower waits for it.
-        const LATE: i64 = 24 * 60 * 60 * 1_000_000;
+        const LATE: i64 = MICROS_A_DAY;
         let positions = journal.files("")?.into_iter().map(|file| (file.file, file.lines));
         let since = timestamp(Instant(crate::now().0 - LATE));
         Ok(Self { journal: journal.clone(), positions: positions.collect(), since })

@@ -3,9 +3,9 @@
 use stile_domain::records::instant::Instant;
 
 /// Formats a time as RFC 3339 in UTC with exactly six decimals, so that times sort as text.
-pub(super) fn timestamp(Instant(micros): Instant) -> String {
-    let fraction = micros.rem_euclid(1_000_000);
-    let seconds = Instant(micros - fraction).to_rfc3339();
+pub(super) fn timestamp(time: Instant) -> String {
+    let second = Instant::from_seconds(time.seconds());
+    let (fraction, seconds) = (time.0 - second.0, second.to_rfc3339());
     format!("{}.{fraction:06}Z", seconds.trim_end_matches('Z'))
 }
 

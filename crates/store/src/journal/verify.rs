@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use stile_domain::hash::ContentHash;
 use stile_domain::journal_chain::{BrokenLink, JournalChain};
-use stile_domain::records::instant::Instant;
+use stile_domain::records::instant::{Instant, MICROS_A_SECOND};
 
 use super::anchors::{self, Anchor, Anchors, AnchorsFault, FilePhase, FoundAnchors};
 use super::reading::{FOLDER, journal_files};
@@ -204,7 +204,7 @@ fn begun_late(state: &StateDir, found: &FoundAnchors) -> io::Result<Option<Journ
 
 /// How long after a change was recorded the line of its call is written at the latest, in
 /// microseconds.
-const MOST_CALL: i64 = 10 * 60 * 1_000_000;
+const MOST_CALL: i64 = 10 * 60 * MICROS_A_SECOND;
 
 fn file_bytes(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())

@@ -13,7 +13,7 @@ use super::schema;
 use super::settings::Settings;
 use super::turns::Turns;
 use crate::read_limit::{MAX_READERS, ReadLimit};
-use crate::records::seal::Seals;
+use crate::seal::Seals;
 
 /// The most connections that write.
 const MAX_WRITERS: usize = 4;

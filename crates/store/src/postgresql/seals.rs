@@ -9,7 +9,7 @@ use super::error::{DatabaseError, PgError};
 use super::half_copied::is_half_copied;
 use super::params::params;
 use super::tenant::Tenant;
-use crate::records::seal::{SealKey, Seals};
+use crate::seal::{SealKey, Seals};
 
 impl Database {
     /// Returns what seals cursors of a tenant and opens no other tenant's. Reads the keys once, and

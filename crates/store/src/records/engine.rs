@@ -12,11 +12,11 @@ use super::field_index::RUN_RECORDS;
 use super::model::RecordsError;
 use super::port::{RowWriter, Snapshot};
 use super::postgresql::Postgresql;
-use super::seal::Seals;
 use super::sqlite::Sqlite;
 use super::write::WriteBatch;
 use crate::postgresql::{Database, Tenant};
 use crate::read_limit::ReadLimit;
+use crate::seal::Seals;
 use crate::state::StateDir;
 
 /// A database in one of the engines.

@@ -25,7 +25,6 @@ mod port;
 mod postgresql;
 mod removal;
 mod rows;
-pub(crate) mod seal;
 mod search;
 mod spool_file;
 mod sqlite;

@@ -15,7 +15,7 @@ mod row_writer;
 mod snapshot;
 
 pub(super) use field_values::{ReadFieldValues, WriteFieldValues};
-pub(super) use row_writer::{NewBlobUse, NewRecord, RecordState, RowWriter};
+pub(super) use row_writer::{NewBlobUse, NewRecord, RecordContent, RowWriter};
 pub(super) use snapshot::{
     IndexAccess, IndexLists, IndexMatches, MatchReader, MatchedPart, PieceQuery, ReadBlobUses,
     ReadChanges, ReadFields, ReadIndex, ReadLists, ScannedPart, Snapshot, TaggedTerm, TakeFields,

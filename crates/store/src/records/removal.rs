@@ -8,10 +8,10 @@
 use serde::{Deserialize, Serialize};
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::indexed_fields::IndexedFields;
-use stile_domain::records::instant::Instant;
+use stile_domain::records::instant::{Instant, MICROS_A_DAY};
 
 /// How long removed records can be restored, in microseconds: 30 days.
-pub(super) const KEPT: i64 = 30 * 24 * 60 * 60 * 1_000_000;
+pub(super) const REMOVED_KEPT: i64 = 30 * MICROS_A_DAY;
 
 /// The identifier of a removal.
 ///
@@ -88,6 +88,6 @@ pub struct KeptRemoval {
 impl KeptRemoval {
     /// The time at which the records go for good, with the first write after it.
     pub fn ends(&self) -> Instant {
-        Instant(self.stream.at.saturating_add(KEPT))
+        Instant(self.stream.at.saturating_add(REMOVED_KEPT))
     }
 }

@@ -35,7 +35,7 @@ use super::model::{
 };
 use super::port::Snapshot;
 use super::rows::TakeText;
-use super::seal::Seals;
+use crate::seal::Seals;
 use kept_ahead::ReadAhead;
 pub(super) use list_walk::{ListPosition, ListWalk};
 
@@ -499,7 +499,7 @@ impl TimeFilter {
         indexed: &IndexedFields,
         granted: &BTreeSet<String>,
     ) -> Self {
-        let TimeConstraint { field, .. } = constraint;
+        let field = constraint.field();
         let is_indexed = indexed.time_field.as_ref() == Some(field);
         let orders_lists = indexed.cursor_is_time
             && indexed.cursor_field.as_ref() == Some(field)

@@ -23,7 +23,7 @@ use super::field_index::RUN_RECORDS;
 use super::model::{
     IncomingRecord, StreamDeclaration, StreamedField, TargetStream, UpsertOutcome, WriteRefusal,
 };
-use super::port::{NewRecord, RecordState, RowWriter};
+use super::port::{NewRecord, RecordContent, RowWriter};
 use super::tagged_tokens::TaggedTokens;
 use field_values::FieldIndexes;
 use index::{Indexer, add_tokens, write_tokens};
@@ -351,7 +351,7 @@ impl<'t> WriteBatch<'t> {
             stream: target.id,
             key: key.as_str(),
             emitted,
-            state: RecordState::new(order.as_deref(), happened, body),
+            state: RecordContent::new(order.as_deref(), happened, body),
         })
     }
 
@@ -363,7 +363,7 @@ impl<'t> WriteBatch<'t> {
         body: &[u8],
     ) -> Result<(), Problem> {
         let (order, happened) = order_and_time(&target.indexed, fields, body)?;
-        self.rows.update_record(record, &RecordState::new(order.as_deref(), happened, body))
+        self.rows.update_record(record, &RecordContent::new(order.as_deref(), happened, body))
     }
 
     /// Removes the pieces and tokens of a record that change with its body. Returns which of the

@@ -10,7 +10,9 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use stile_domain::document::{DocumentKind, DocumentReader, DocumentText, NoText};
+use stile_domain::document::{
+    DocumentKind, DocumentReader, DocumentText, MAX_DOCUMENT_BYTES, NoText,
+};
 use stile_domain::facts::{FileStamp, Footprint, StampCache};
 use stile_domain::path::SpacePath;
 
@@ -19,8 +21,6 @@ use super::lock::Turnstile;
 use super::os;
 use super::whole_file::{HEAD, read_whole};
 
-/// The largest document that is read, in bytes.
-const MAX_DOCUMENT_BYTES: u64 = 64 * 1024 * 1024;
 /// The memory for texts, compressed, in bytes.
 const KEPT_BYTES: usize = 64 * 1024 * 1024;
 /// How many documents of a space are read at once.

@@ -24,7 +24,7 @@ use crate::cancellation::Cancellation;
 use crate::history::{FileMetadata, FolderBefore, NewChange, VersionSource};
 
 use super::folder_rest::ChangedFolder;
-use super::folder_tree::{FolderTree, TreeEntry, split_below};
+use super::folder_tree::{FolderTree, HeldItem, split_below};
 use super::lock::{Stop, Wait};
 use super::moves::{Destination, refused};
 use super::names::{ChangeKind, is_ours};
@@ -147,7 +147,7 @@ impl Change<'_> {
         &self,
         folder: &os::Handle,
         (path, to): (&SpacePath, Option<&SpacePath>),
-        inner: impl IntoIterator<Item = &'e TreeEntry>,
+        inner: impl IntoIterator<Item = &'e HeldItem>,
     ) {
         let Some(history) = &self.history else { return };
         let mode = |folder: &os::Handle| os::status(folder).map(|status| status.mode & 0o777);
@@ -441,7 +441,7 @@ struct RemovedFolder<'r> {
 
 /// A file of a folder that is being removed.
 struct NamedFile<'r> {
-    entry: &'r TreeEntry,
+    entry: &'r HeldItem,
     size: u64,
     hash: ContentHash,
     /// The name under which it is kept for a while.

@@ -27,7 +27,7 @@ use super::{Inner, os, refusal};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// One thing that a folder holds, at any depth.
-pub(super) struct TreeEntry {
+pub(super) struct HeldItem {
     /// Its path from the folder.
     pub(super) below: String,
     /// Its path in the space; for [`TreeItem::Unnameable`] the folder that has the names.
@@ -39,7 +39,7 @@ pub(super) struct TreeEntry {
 
 /// Everything that a folder holds, each folder before what it holds.
 pub(super) struct FolderTree {
-    pub(super) entries: Vec<TreeEntry>,
+    pub(super) entries: Vec<HeldItem>,
     /// Whether it holds files of ours, which are not among the entries.
     pub(super) has_ours: bool,
 }
@@ -51,12 +51,12 @@ impl FolderTree {
     }
 
     /// Returns the folders in the folder, as their paths from it.
-    pub(super) fn folders(&self) -> impl DoubleEndedIterator<Item = &TreeEntry> {
+    pub(super) fn folders(&self) -> impl DoubleEndedIterator<Item = &HeldItem> {
         self.entries.iter().filter(|entry| entry.item == TreeItem::Folder)
     }
 
     /// Returns the files, each with its size and its hash. Leaves out those that were not hashed.
-    pub(super) fn files(&self) -> impl Iterator<Item = (&TreeEntry, u64, ContentHash)> {
+    pub(super) fn files(&self) -> impl Iterator<Item = (&HeldItem, u64, ContentHash)> {
         self.entries.iter().filter_map(|entry| match entry.item {
             TreeItem::File { size, hash: Some(hash) } => Some((entry, size, hash)),
             _ => None,
@@ -161,7 +161,7 @@ impl<P: TreePermit> TreeScan<'_, P> {
         let before = if below.is_empty() { String::new() } else { format!("{below}/") };
         if unnameable > 0 {
             let item = TreeItem::Unnameable(unnameable);
-            self.add(TreeEntry { below: before.clone(), path: path.clone(), item, refused: None })?;
+            self.add(HeldItem { below: before.clone(), path: path.clone(), item, refused: None })?;
         }
         for name in names {
             let Some(path) = path.child(&name) else { continue };
@@ -189,12 +189,12 @@ impl<P: TreePermit> TreeScan<'_, P> {
                 EntryKind::Symlink => TreeItem::Link,
                 EntryKind::Other => TreeItem::Other,
             };
-            self.add(TreeEntry { below, path, item, refused })?;
+            self.add(HeldItem { below, path, item, refused })?;
         }
         Ok(())
     }
 
-    fn add(&mut self, entry: TreeEntry) -> Result<(), Refusal> {
+    fn add(&mut self, entry: HeldItem) -> Result<(), Refusal> {
         if self.tree.entries.len() >= MAX_TREE_ENTRIES {
             return Err(self.too_large());
         }

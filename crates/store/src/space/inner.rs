@@ -13,6 +13,7 @@ use super::folder_names::FolderNames;
 use super::identity::Identity;
 use super::options::SpaceOptions;
 use super::root::Root;
+use super::unfinished_questions::UnfinishedQuestions;
 use super::{append_intent, change_feed, document_texts, keeper, lock, os, word_cache};
 use crate::history::History;
 
@@ -47,7 +48,7 @@ pub(super) struct Inner {
     pub(super) changes: Arc<change_feed::ChangeFeed>,
     pub(super) folder_names: Mutex<StampCache<FolderNames>>,
     pub(super) note_facts: Mutex<StampCache<NoteFacts>>,
-    pub(super) unfinished: super::recall::UnfinishedQuestions,
+    pub(super) unfinished: UnfinishedQuestions,
     pub(super) words: word_cache::WordCache,
     pub(super) documents: Arc<document_texts::DocumentTexts>,
     pub(super) own: Mutex<VecDeque<FileStamp>>,
@@ -79,7 +80,7 @@ impl Inner {
             changes: change_feed::ChangeFeed::new(),
             folder_names: Mutex::new(StampCache::new(FOLDER_NAMES_BYTES)),
             note_facts: Mutex::new(StampCache::new(NOTE_FACTS_BYTES)),
-            unfinished: super::recall::UnfinishedQuestions::default(),
+            unfinished: UnfinishedQuestions::default(),
             words: word_cache::WordCache::default(),
             documents: Arc::new(document_texts::DocumentTexts::new(options.documents.clone())),
             own: Mutex::default(),

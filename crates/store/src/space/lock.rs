@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 
 use stile_domain::error::Refusal;
@@ -208,6 +209,23 @@ impl Turnstile {
     /// Takes a free turn. Returns `None` if there is none.
     pub(super) fn try_enter(&self) -> Option<Turn<'_>> {
         self.enter(Instant::now())
+    }
+
+    /// Starts a thread that does `work` for each free turn, and adds the turns to `taken`, which
+    /// the caller keeps until the work is done.
+    pub(super) fn start_threads<'scope, 't>(
+        &'t self,
+        scope: &'scope Scope<'scope, '_>,
+        taken: &mut Vec<Turn<'t>>,
+        work: impl Fn() + Copy + Send + 'scope,
+    ) {
+        while let Some(turn) = self.try_enter() {
+            // A system without a free thread leaves the work to the thread of the caller.
+            if Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+            taken.push(turn);
+        }
     }
 
     /// Waits for a free turn. Returns `None` if there is none before the deadline.

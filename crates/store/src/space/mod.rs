@@ -15,9 +15,10 @@
 //! through a folder and what is below it, except for what `search_ignore` leaves out; `tree` lists
 //! and finds names on the way, `text_search` finds texts (`hit_lines` collects them, also from
 //! `long_lines`), `recall` ranks files by a question (`recall_reads` looks at them, `word_cache`
-//! remembers their words, and `recall_pages` is what it is asked for and answers), `shared_work`
-//! gives files to the threads of both, and `notes` finds notes by their facts; `walk_pages` is what
-//! the others are asked for and answer, and `left_out` counts what a search did not look into.
+//! remembers their words, `unfinished_questions` what else was found so far, and `recall_pages` is
+//! what it is asked for and answers), `shared_work` gives files to the threads of both, and `notes`
+//! finds notes by their facts; `walk_pages` is what the others are asked for and answer, and
+//! `left_out` counts what a search did not look into.
 //! `disclosure` is what a refusal may tell, and `refusals` keeps to it. `link_rewriting` moves a
 //! file and rewrites the links that led to it, `folder_links` a folder. `changes` finds out what
 //! changed, and `change_feed` wakes those who watch it. `note_folder` lists, reads and watches all
@@ -74,6 +75,7 @@ mod shared_work;
 mod text_search;
 mod thread_share;
 mod tree;
+mod unfinished_questions;
 mod walk;
 mod walk_pages;
 mod whole_file;

@@ -63,7 +63,7 @@ pub(super) fn regular(file: io::Result<File>, path: &SpacePath) -> Result<Opened
 }
 
 /// The facts of a file in one state, with its bytes if they were read in one piece.
-struct KnownFile {
+struct StampedFacts {
     stamp: FileStamp,
     facts: Arc<FileFacts>,
     bytes: Option<Vec<u8>>,
@@ -109,7 +109,7 @@ impl Inner {
         &self,
         path: &SpacePath,
         file: &File,
-        known: &KnownFile,
+        known: &StampedFacts,
         read_as: ReadAs,
     ) -> io::Result<Option<DocumentKind>> {
         let is_text = known.facts.lines.is_some();
@@ -133,7 +133,7 @@ impl Inner {
     fn document_window(
         &self,
         path: &SpacePath,
-        (file, known): (&File, &KnownFile),
+        (file, known): (&File, &StampedFacts),
         from: &WindowStart,
         kind: DocumentKind,
     ) -> io::Result<Result<FileWindow, Refusal>> {
@@ -163,7 +163,7 @@ impl Inner {
     fn decoded(
         &self,
         file: &File,
-        known: &KnownFile,
+        known: &StampedFacts,
         path: &SpacePath,
         encoding: ReadAs,
     ) -> io::Result<Result<DecodedText, Refusal>> {
@@ -241,7 +241,7 @@ impl Inner {
     fn read_known<T>(
         &self,
         path: &SpacePath,
-        read: impl Fn(&File, &KnownFile) -> io::Result<Result<T, Refusal>>,
+        read: impl Fn(&File, &StampedFacts) -> io::Result<Result<T, Refusal>>,
     ) -> Result<T, Refusal> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -314,12 +314,12 @@ impl Inner {
         opened: &Opened,
         path: &SpacePath,
         deadline: Instant,
-    ) -> Result<Option<KnownFile>, Refusal> {
+    ) -> Result<Option<StampedFacts>, Refusal> {
         let io = |error: io::Error| refusal(&error, path);
         let Opened { file, status } = opened;
         let stamp = status.stamp;
         if let Some(facts) = self.memory().get(&stamp) {
-            return Ok(Some(KnownFile { stamp, facts, bytes: None }));
+            return Ok(Some(StampedFacts { stamp, facts, bytes: None }));
         }
         let patient = Instant::now() < deadline;
         let began = os::now();
@@ -337,7 +337,7 @@ impl Inner {
             if after == stamp {
                 self.memory().insert(stamp, &facts, began);
             }
-            return Ok(Some(KnownFile { stamp, facts, bytes: Some(bytes) }));
+            return Ok(Some(StampedFacts { stamp, facts, bytes: Some(bytes) }));
         }
         if !stamp.settled_at(began) {
             return if patient {
@@ -359,7 +359,7 @@ impl Inner {
             };
         }
         self.memory().insert(stamp, &facts, began);
-        Ok(Some(KnownFile { stamp, facts, bytes: None }))
+        Ok(Some(StampedFacts { stamp, facts, bytes: None }))
     }
 
     /// Returns the stamp of an open file. Waits for a file that changed a moment ago until its next

@@ -4,14 +4,12 @@
 //! A call reads a stated number of bytes. What it has not read by then is counted, and the next
 //! call reads on. The words of the files that it has read are kept (`word_cache`), so that neither
 //! the next call nor another question reads them again. What they do not tell is kept for each
-//! question that is not finished, within a bound.
+//! question that is not finished, within a bound (`unfinished_questions`).
 
-use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use stile_domain::error::Refusal;
-use stile_domain::facts::Footprint as _;
 use stile_domain::find::walk_cursor::WalkCursor;
 use stile_domain::listing::EntryKind;
 use stile_domain::notes::{Note, NotePath, note_title};
@@ -27,64 +25,12 @@ use crate::cancellation::Cancellation;
 use super::left_out::leave_out;
 use super::read::facts_of;
 use super::recall_pages::{RecallBudget, RecallPage, RecallQuery, RecalledFile, RecalledPassage};
-use super::recall_reads::{Looked, RankedText, Remembered, kind_of};
+use super::recall_reads::{Looked, RankedText, kind_of};
 use super::tree::SLICE;
 use super::{Inner, os};
 
 /// What a call may read, unless a test says otherwise.
 pub(super) const CALL_BUDGET: RecallBudget = RecallBudget { bytes: 256 * 1024 * 1024, time: SLICE };
-/// The questions that may be unfinished at once. The oldest begins anew after more.
-const MOST_UNFINISHED: usize = 8;
-/// The memory for what was found of unfinished questions, in bytes. The oldest begins anew after
-/// more; a question that needs more alone reads on, and reads files again.
-const UNFINISHED_BYTES: usize = 64 * 1024 * 1024;
-/// What a file of an unfinished question takes beside what was found, with its path.
-const FILE_BYTES: usize = 256;
-
-/// The questions that are not finished, the oldest first, each with what was found so far.
-#[derive(Default)]
-pub(super) struct UnfinishedQuestions(Mutex<VecDeque<Unfinished>>);
-
-struct Unfinished {
-    key: String,
-    found: Remembered,
-    bytes: usize,
-}
-
-impl UnfinishedQuestions {
-    /// Forgets all that was found.
-    pub(super) fn forget(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    fn take(&self, key: &str) -> Remembered {
-        let mut questions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = questions.iter().position(|known| known.key == key);
-        at.and_then(|at| questions.remove(at)).map(|known| known.found).unwrap_or_default()
-    }
-
-    fn put(&self, key: String, mut found: Remembered) {
-        let (mut bytes, mut room) = (0, UNFINISHED_BYTES);
-        found.retain(|path, (_, outcome)| {
-            let size = FILE_BYTES + path.as_str().len() + outcome.heap_bytes();
-            let fits = size <= room;
-            if fits {
-                (bytes, room) = (bytes + size, room - size);
-            }
-            fits
-        });
-        let mut questions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        questions.retain(|known| known.key != key);
-        let held = |questions: &VecDeque<Unfinished>| {
-            questions.iter().map(|known| known.bytes).sum::<usize>()
-        };
-        while questions.len() >= MOST_UNFINISHED || held(&questions) > UNFINISHED_BYTES - bytes {
-            questions.pop_front();
-        }
-        questions.push_back(Unfinished { key, found, bytes });
-    }
-}
-
 impl Inner {
     /// Finds the files that fit a question best, for `file.search`. `key` is the same for the same
     /// arguments, and tells unfinished questions apart.

@@ -6,7 +6,6 @@
 //! of threads. Where the words of a file do not tell whether a phrase occurs, only that file is
 //! read again.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -14,7 +13,7 @@ use std::time::Instant;
 
 use stile_domain::document::{DocumentKind, DocumentText, html_title};
 use stile_domain::error::Refusal;
-use stile_domain::facts::{FileFacts, FileStamp, Footprint, UnixNanos};
+use stile_domain::facts::{FileFacts, FileStamp, UnixNanos};
 use stile_domain::find::walk_cursor::WalkPosition;
 use stile_domain::listing::EntryKind;
 use stile_domain::notes::note_query::is_note;
@@ -34,6 +33,7 @@ use super::lock::Turn;
 use super::read::{facts_of, whole_utf_8};
 use super::recall_pages::{RecallBudget, RecallKind, RecallQuery};
 use super::shared_work::{EndOnDrop, FEW, LONGEST_WAIT, SharedWork};
+use super::unfinished_questions::{Outcome, Remembered};
 use super::walk::{Found, WalkOrder, Walker};
 use super::whole_file::read_whole;
 use super::word_cache::{Generation, KnownContent};
@@ -46,32 +46,6 @@ const MAX_RANKED_BYTES: u64 = 4 * 1024 * 1024;
 const PROBE_BYTES: usize = 8 * 1024;
 /// The files that wait to be read at most.
 const QUEUE: usize = 64;
-
-/// What was found of a file in one state, where the words that the space knows do not tell it.
-pub(super) type Remembered = HashMap<SpacePath, (FileStamp, Outcome)>;
-
-/// What became of a file.
-#[derive(Clone)]
-pub(super) enum Outcome {
-    /// The words tell what the file has of the question.
-    Words(Arc<PackedWords>),
-    /// The words found no room, or the file changed a moment ago.
-    Ranked(Arc<FileEvidence>),
-    /// A phrase is missing, or a word occurs that must not.
-    Unfit,
-    LeftOut(LeftOutReason),
-}
-
-impl Footprint for Outcome {
-    fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Ranked(evidence) => evidence.heap_bytes(),
-            // The words of a file of which the cache may have dropped them.
-            Self::Words(words) => words.heap_bytes(),
-            Self::Unfit | Self::LeftOut(_) => 0,
-        }
-    }
-}
 
 /// The files that a call looked at.
 #[derive(Default)]
@@ -153,17 +127,10 @@ impl Inner {
                 false => Ok(()),
             };
             look.walk(permit, walker, budget, &work, &goes_on, &mut || {
-                while let Some(turn) = self.search_helpers.try_enter() {
-                    let help = || {
-                        let mut reader = FileReader::new(self, query, words, deadline);
-                        work.help(|job| reader.read(job));
-                    };
-                    // A system without a free thread leaves the work to this one.
-                    if std::thread::Builder::new().spawn_scoped(scope, help).is_err() {
-                        break;
-                    }
-                    helpers.push(turn);
-                }
+                self.search_helpers.start_threads(scope, &mut helpers, || {
+                    let mut reader = FileReader::new(self, query, words, deadline);
+                    work.help(|job| reader.read(job));
+                });
             })
         })?;
         Ok(look.finish())

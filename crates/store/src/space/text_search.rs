@@ -137,18 +137,11 @@ impl Inner {
                         None => is_walked = true,
                     }
                     if added == FEW {
-                        while let Some(turn) = self.search_helpers.try_enter() {
-                            let help = || {
-                                let stops = || work.is_over();
-                                let mut reader = FileSearcher::new(search, &stops);
-                                work.help(|job| (job.found.position(), reader.search(self, job)));
-                            };
-                            // A system without a free thread leaves the work to this one.
-                            if std::thread::Builder::new().spawn_scoped(scope, help).is_err() {
-                                break;
-                            }
-                            helpers.push(turn);
-                        }
+                        self.search_helpers.start_threads(scope, &mut helpers, || {
+                            let stops = || work.is_over();
+                            let mut reader = FileSearcher::new(search, &stops);
+                            work.help(|job| (job.found.position(), reader.search(self, job)));
+                        });
                     }
                     continue;
                 }

@@ -157,7 +157,7 @@ impl<T: AsValue> AsValue for Option<T> {
 /// Makes the values of a statement.
 macro_rules! values {
     ($($value:expr),* $(,)?) => {
-        &[$(crate::sql::AsValue::as_value(&$value)),*]
+        &[$($crate::sql::AsValue::as_value(&$value)),*]
     };
 }
 

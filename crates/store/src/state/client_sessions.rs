@@ -5,6 +5,8 @@
 //! belongs to what the owner allowed: an authorization, or a token of `stile token`. It ends with
 //! that, and where the owner narrows it, unless its client is told and it is taken up again.
 
+use stile_domain::records::instant::Instant;
+
 use super::session_bounds::{Counted, surplus};
 use super::session_rows::{ClientSession, KIND, end, take_up};
 use super::short_lived::{ShortLived, put};
@@ -140,7 +142,7 @@ fn note_use(tables: Tables<'_>, id: &str, used: i64) -> Result<(), TableError> {
     let one = "SELECT value FROM short_lived WHERE kind = ?1 AND key = ?2";
     let value: Option<String> = tables.first(one, values![KIND, id], |row| row.get(0))?;
     let Some(session) = value.as_deref().and_then(ClientSession::of_value) else { return Ok(()) };
-    let (ends, made) = (end_of(tables, &session.origin, used)?, used.saturating_mul(1_000_000));
+    let (ends, made) = (end_of(tables, &session.origin, used)?, Instant::from_seconds(used).0);
     let prolong = "UPDATE short_lived SET ends = ?3, made = ?4 \
                    WHERE kind = ?1 AND key = ?2 AND made < ?4";
     tables.execute(prolong, values![KIND, id, ends, made]).map(drop)
@@ -161,7 +163,7 @@ mod tests {
     use super::super::session_rows::narrow_sessions_of;
     use super::*;
     use crate::postgresql::Database;
-    use crate::state::{StateDir, TokenKind, TokenRecord};
+    use crate::state::{StateDir, TokenRecord};
 
     const DAY: i64 = 24 * 60 * 60;
 
@@ -175,19 +177,7 @@ mod tests {
     }
 
     fn token(jti: &str, expires: i64) -> TokenRecord {
-        TokenRecord {
-            jti: jti.to_owned(),
-            audience: None,
-            kind: TokenKind::Bearer,
-            subject: "ann".to_owned(),
-            client: None,
-            grant: None,
-            owner: false,
-            scopes: String::new(),
-            issued: 1,
-            expires,
-            revoked: None,
-        }
+        TokenRecord { expires, ..TokenRecord::of_test(jti) }
     }
 
     fn on_both_databases(test: &str, check: fn(&TokenStore)) {
@@ -213,7 +203,7 @@ mod tests {
     fn a_session_lives_for_a_week_after_its_last_use_and_no_longer_than_its_token() {
         let test = "a_session_lives_for_a_week_after_its_last_use_and_no_longer_than_its_token";
         on_both_databases(test, |store| {
-            let now = crate::now().0 / 1_000_000;
+            let now = crate::now().seconds();
             store.record(&token("brief", now + 2 * DAY)).unwrap();
             keep(store, "a", "approval", 9, now);
             keep(store, "b", "brief", 9, now);
@@ -245,7 +235,7 @@ mod tests {
     fn a_narrowed_session_is_taken_up_again_until_it_ends_for_another_reason() {
         let test = "a_narrowed_session_is_taken_up_again_until_it_ends_for_another_reason";
         on_both_databases(test, |store| {
-            let now = crate::now().0 / 1_000_000;
+            let now = crate::now().seconds();
             store.record(&token("one", now + 9 * DAY)).unwrap();
             for id in ["a", "b", "c"] {
                 keep(store, id, "one", 9, now);
@@ -270,7 +260,7 @@ mod tests {
     fn the_sessions_of_a_token_end_with_it_and_the_idlest_of_a_subject_makes_room() {
         let test = "the_sessions_of_a_token_end_with_it_and_the_idlest_of_a_subject_makes_room";
         on_both_databases(test, |store| {
-            let now = crate::now().0 / 1_000_000;
+            let now = crate::now().seconds();
             for jti in ["one", "other"] {
                 store.record(&token(jti, now + 9 * DAY)).unwrap();
             }

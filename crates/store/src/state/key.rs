@@ -10,7 +10,7 @@ use std::path::Path;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Serialize};
-use stile_domain::hash::hex;
+use stile_domain::hash::{from_hex, hex};
 use uuid::Uuid;
 
 use super::copying::replace_file;
@@ -176,18 +176,6 @@ fn create(folder: &Path, path: &Path) -> Result<(), StateError> {
         });
     let removed = std::fs::remove_file(&temporary);
     linked.and(removed).and_then(|()| sync_folder(folder)).map_err(io_error("make", path))
-}
-
-fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let digits: Option<Vec<u8>> = text
-        .chars()
-        .map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
-        .collect();
-    let bytes: Vec<u8> = digits?
-        .chunks_exact(2)
-        .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
-        .collect();
-    if text.len() == 64 { bytes.try_into().ok() } else { None }
 }
 
 #[cfg(test)]

@@ -60,24 +60,13 @@ mod tests {
 
     use super::*;
     use crate::postgresql::Database;
-    use crate::state::{StateDir, TokenKind, TokenRecord};
+    use crate::state::{StateDir, TokenRecord};
 
     fn check(store: &TokenStore) {
-        let now = crate::now().0 / 1_000_000;
+        let now = crate::now().seconds();
         for (jti, client) in [("a", None), ("b", None), ("named", Some("editor".to_owned()))] {
-            let token = TokenRecord {
-                jti: jti.to_owned(),
-                audience: None,
-                kind: TokenKind::Bearer,
-                subject: "ann".to_owned(),
-                client,
-                grant: None,
-                owner: false,
-                scopes: String::new(),
-                issued: 1,
-                expires: now + 60,
-                revoked: None,
-            };
+            let expires = now + 60;
+            let token = TokenRecord { client, expires, ..TokenRecord::of_test(jti) };
             store.record(&token).unwrap();
         }
         let record = |names: &[(&str, &str)]| {

@@ -62,23 +62,7 @@ impl TokenStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{StateDir, TokenKind, TokenRecord};
-
-    fn token(jti: &str) -> TokenRecord {
-        TokenRecord {
-            jti: jti.to_owned(),
-            audience: None,
-            kind: TokenKind::Bearer,
-            subject: "ann".to_owned(),
-            client: None,
-            grant: None,
-            owner: false,
-            scopes: String::new(),
-            issued: 1,
-            expires: 2,
-            revoked: None,
-        }
-    }
+    use crate::state::{StateDir, TokenRecord};
 
     #[test]
     fn the_latest_use_of_each_token_is_kept() {
@@ -86,7 +70,7 @@ mod tests {
         let store = TokenStore::open(&StateDir::open(folder.path()).unwrap()).unwrap();
         assert_eq!(store.uses().unwrap(), HashMap::new());
         for jti in ["a", "b"] {
-            store.record(&token(jti)).unwrap();
+            store.record(&TokenRecord::of_test(jti)).unwrap();
         }
         store.record_uses([("a", 5), ("b", 7), ("unknown", 8)]).unwrap();
         store.record_uses([("a", 9), ("b", 6)]).unwrap();

@@ -101,6 +101,26 @@ pub struct TokenRecord {
     pub revoked: Option<i64>,
 }
 
+#[cfg(test)]
+impl TokenRecord {
+    /// Makes a token for tests, which was valid in the first seconds of 1970.
+    pub(crate) fn of_test(jti: &str) -> Self {
+        Self {
+            jti: jti.to_owned(),
+            audience: None,
+            kind: TokenKind::Bearer,
+            subject: "ann".to_owned(),
+            client: None,
+            grant: None,
+            owner: false,
+            scopes: String::new(),
+            issued: 1,
+            expires: 2,
+            revoked: None,
+        }
+    }
+}
+
 impl TokenRecord {
     /// The time at which nothing expires: the last second of the year 9999.
     pub const NEVER: i64 = 253_402_300_799;
@@ -126,11 +146,11 @@ pub enum Revocation {
 
 /// The tokens of one state folder, or of all servers that share a database on PostgreSQL.
 pub struct TokenStore {
-    home: Home,
+    place: TablePlace,
 }
 
 /// Where the tables are.
-enum Home {
+enum TablePlace {
     /// A file of SQLite with a write-ahead log, and its path.
     File(OnFirstUse<Connections, StateError>, PathBuf),
     /// A file of SQLite that is only read. Each lookup opens it again.
@@ -166,14 +186,14 @@ impl TokenStore {
     }
 
     fn of_file(state: &StateDir, connections: OnFirstUse<Connections, StateError>) -> Self {
-        Self { home: Home::File(connections, state.path().join(NAME)) }
+        Self { place: TablePlace::File(connections, state.path().join(NAME)) }
     }
 
     /// Whether there are tables. If not, no token was ever recorded.
     pub fn has_tables(&self) -> bool {
-        match &self.home {
-            Home::File(connections, path) => connections.if_made().is_some() || path.exists(),
-            Home::ReadFile(..) | Home::Server(_) => true,
+        match &self.place {
+            TablePlace::File(connections, path) => connections.if_made().is_some() || path.exists(),
+            TablePlace::ReadFile(..) | TablePlace::Server(_) => true,
         }
     }
 
@@ -194,12 +214,12 @@ impl TokenStore {
         let path = state.path().join(NAME);
         path.metadata().map_err(io_error("open", &path))?;
         let connection = open_to_read(&path).map_err(failed("open"))?;
-        Ok(Self { home: Home::ReadFile(Mutex::new(connection), path) })
+        Ok(Self { place: TablePlace::ReadFile(Mutex::new(connection), path) })
     }
 
     /// Uses the tables of a database on PostgreSQL, which has those of this version.
     pub fn on(database: &Database) -> Self {
-        Self { home: Home::Server(database.clone()) }
+        Self { place: TablePlace::Server(database.clone()) }
     }
 
     /// Records a new token, durably, which makes it valid.
@@ -408,15 +428,17 @@ impl TokenStore {
     /// Returns whether nobody but one owner has a space and records where the tables are. A
     /// database that cannot say it has none.
     pub fn has_one_owner(&self) -> bool {
-        match &self.home {
-            Home::File(..) | Home::ReadFile(..) => true,
-            Home::Server(database) => database.has_people().is_ok_and(|has_people| !has_people),
+        match &self.place {
+            TablePlace::File(..) | TablePlace::ReadFile(..) => true,
+            TablePlace::Server(database) => {
+                database.has_people().is_ok_and(|has_people| !has_people)
+            }
         }
     }
 
     /// Returns whether the tables are in a database that other servers may use.
     pub fn is_shared(&self) -> bool {
-        matches!(self.home, Home::Server(_))
+        matches!(self.place, TablePlace::Server(_))
     }
 
     /// Runs statements that read.
@@ -425,14 +447,16 @@ impl TokenStore {
         doing: &'static str,
         read: impl Fn(Tables<'_>) -> Result<T, TableError>,
     ) -> Result<T, StateError> {
-        let done = match &self.home {
-            Home::File(connections, _) => read(Tables::Sqlite(&lock(&connections.get()?.lookups))),
-            Home::ReadFile(connection, path) => {
+        let done = match &self.place {
+            TablePlace::File(connections, _) => {
+                read(Tables::Sqlite(&lock(&connections.get()?.lookups)))
+            }
+            TablePlace::ReadFile(connection, path) => {
                 let mut connection = lock(connection);
                 *connection = open_to_read(path).map_err(failed("open"))?;
                 read(Tables::Sqlite(&connection))
             }
-            Home::Server(database) => {
+            TablePlace::Server(database) => {
                 database.read_access(|connection| read(Tables::Postgresql(connection)))
             }
         };
@@ -465,12 +489,12 @@ impl TokenStore {
         apart: Apart,
         change: impl Fn(Tables<'_>) -> Result<T, TableError>,
     ) -> Result<T, StateError> {
-        let done = match &self.home {
-            Home::File(connections, _) => {
+        let done = match &self.place {
+            TablePlace::File(connections, _) => {
                 change_file(&mut lock(&connections.get()?.changes), &change)
             }
-            Home::ReadFile(connection, _) => change_file(&mut lock(connection), &change),
-            Home::Server(database) => change_server(database, apart, &change),
+            TablePlace::ReadFile(connection, _) => change_file(&mut lock(connection), &change),
+            TablePlace::Server(database) => change_server(database, apart, &change),
         };
         done.map_err(failed(doing))
     }
@@ -635,19 +659,8 @@ mod tests {
     }
 
     fn token(jti: &str) -> TokenRecord {
-        TokenRecord {
-            jti: jti.to_owned(),
-            audience: None,
-            kind: TokenKind::Bearer,
-            subject: "ann".to_owned(),
-            client: None,
-            grant: None,
-            owner: false,
-            scopes: "read:/".to_owned(),
-            issued: 100,
-            expires: 200,
-            revoked: None,
-        }
+        let scopes = "read:/".to_owned();
+        TokenRecord { scopes, issued: 100, expires: 200, ..TokenRecord::of_test(jti) }
     }
 
     #[test]
@@ -706,7 +719,7 @@ mod tests {
                 })
             };
             tokens.change("record", add).unwrap();
-            let Home::File(connections, _) = &tokens.home else { panic!("no file") };
+            let TablePlace::File(connections, _) = &tokens.place else { panic!("no file") };
             let count = Arc::new(AtomicU64::new(0));
             let counted = Arc::clone(&count);
             let handler = move || {
@@ -790,7 +803,7 @@ mod tests {
     fn writes_are_durable_before_they_are_acknowledged() {
         let (_folder, state) = state();
         let tokens = TokenStore::open(&state).unwrap();
-        let Home::File(connections, _) = &tokens.home else { panic!("a file") };
+        let TablePlace::File(connections, _) = &tokens.place else { panic!("a file") };
         let connection = lock(&connections.get().unwrap().changes);
         let mode: String =
             connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();

@@ -13,8 +13,7 @@ use stile_store::space::{NameQuery, Space, TreePage};
 
 use super::file_list::FileEntry;
 use super::walking::{
-    OrderArgument, bound_of, continued_line, cursor_of, is_zero, order_of, unnameable_line,
-    whole_space,
+    OrderArgument, bound_of, cursor_of, is_zero, order_of, walked_answer, whole_space,
 };
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
@@ -92,9 +91,7 @@ impl Output for FoundFiles {
             lines.extend(self.near.iter().map(SpacePath::to_string));
         }
         lines.extend(self.matches.iter().map(FileEntry::to_line));
-        lines.extend(unnameable_line(self.unnameable));
-        lines.extend(continued_line(self.next_cursor.as_ref()));
-        Answer::with_text(lines.join("\n"), &self)
+        walked_answer(lines, self.unnameable, self.next_cursor.as_ref(), &self)
     }
 }
 

@@ -12,8 +12,7 @@ use stile_domain::tool_name::ShownTools;
 use stile_store::space::{Space, TreeEntry, TreePage};
 
 use super::walking::{
-    OrderArgument, continued_line, cursor_of, is_zero, modified_text, order_of, unnameable_line,
-    whole_space,
+    OrderArgument, cursor_of, is_zero, modified_text, order_of, walked_answer, whole_space,
 };
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
@@ -121,9 +120,7 @@ impl Output for FolderTree {
         }];
         lines.extend(self.tree_hash.map(|hash| format!("tree_hash {hash}")));
         lines.extend(self.entries.iter().map(FileEntry::to_line));
-        lines.extend(unnameable_line(self.unnameable));
-        lines.extend(continued_line(self.next_cursor.as_ref()));
-        Answer::with_text(lines.join("\n"), &self)
+        walked_answer(lines, self.unnameable, self.next_cursor.as_ref(), &self)
     }
 }
 

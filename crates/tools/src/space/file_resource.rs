@@ -26,7 +26,7 @@ use super::list::{self, Completed, resource_error};
 use super::walking::modified_text;
 use super::{SpaceTools, file_read};
 use crate::refusal::failure;
-use crate::tool::{Denial, ToolError as _};
+use crate::tool::Denial;
 use crate::toolset::{
     Caller, CompletedValues, FilePage, FileResource, ResourceBody, ResourceContent, ResourceError,
     ResourceErrorKind, ResourceKind,
@@ -135,15 +135,8 @@ impl SpaceTools {
     /// Decides whether `caller` may read a file, before anything is touched, and journals a
     /// denial. An address that does not parse passes; reading it explains why.
     pub(super) fn ask_file(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
-        let principal = &caller.principal;
         let Ok(request) = parse(uri) else { return Ok(()) };
-        let refused = principal.gate().permit::<Read>(&request.path).err();
-        let Some(denial) = refused.and_then(|refusal| refusal.into_denial(caller.names)) else {
-            return Ok(());
-        };
-        let trace = CallTrace::of_file(&request.path, None);
-        self.log.record(OPERATION, principal, trace, denial.code, None);
-        Err(denial)
+        self.check_permitted::<Read>(OPERATION, &request.path, caller)
     }
 
     /// Reads a part of a file.

@@ -10,7 +10,7 @@ use stile_domain::listing::{
     self, BadListUri, BadUriPath, EntryKind, ListEntry, ListPosition, ListRequest,
 };
 use stile_domain::path::SpacePath;
-use stile_domain::permit::{List, Permit, Principal};
+use stile_domain::permit::{Action, List, Permit, Principal};
 use stile_domain::scope::Verb;
 use stile_domain::tool_name::ShownTools;
 use stile_store::space::{Watch, WatchRefused};
@@ -175,14 +175,24 @@ impl SpaceTools {
     /// Decides whether `caller` may read a listing, before anything is touched, and journals a
     /// denial. An address that does not parse passes; reading it explains why.
     pub(super) fn ask_list(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
-        let principal = &caller.principal;
         let Ok(request) = parse(uri) else { return Ok(()) };
-        let refused = principal.gate().permit::<List>(&request.path).err();
+        self.check_permitted::<List>(OPERATION, &request.path, caller)
+    }
+
+    /// Refuses what the scopes of `caller` do not permit at `path`, and journals the denial as one
+    /// of `operation`.
+    pub(super) fn check_permitted<A: Action>(
+        &self,
+        operation: &str,
+        path: &SpacePath,
+        caller: &Caller,
+    ) -> Result<(), Denial> {
+        let principal = &caller.principal;
+        let refused = principal.gate().permit::<A>(path).err();
         let Some(denial) = refused.and_then(|refusal| refusal.into_denial(caller.names)) else {
             return Ok(());
         };
-        let trace = CallTrace::of_file(&request.path, None);
-        self.log.record(OPERATION, principal, trace, denial.code, None);
+        self.log.record(operation, principal, CallTrace::of_file(path, None), denial.code, None);
         Err(denial)
     }
 

@@ -14,7 +14,7 @@ use stile_store::space::{NotePage, Space};
 
 use super::file_list::FileEntry;
 use super::walking::{
-    OrderArgument, continued_line, cursor_of, is_zero, order_of, unnameable_line, whole_space,
+    OrderArgument, cursor_of, is_zero, order_of, skipped_words, walked_answer, whole_space,
 };
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
@@ -130,16 +130,11 @@ impl Output for FoundNotes {
 
     /// Renders one line for each note, for a client that shows only text.
     fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
-        let skipped = match self.skipped {
-            0 => String::new(),
-            count => format!(", {count} skipped"),
-        };
+        let skipped = skipped_words(self.skipped);
         let count = self.matches.len();
         let mut lines = vec![format!("{count} of {} notes fit{skipped}.", self.searched)];
         lines.extend(self.matches.iter().map(FileEntry::to_line));
-        lines.extend(unnameable_line(self.unnameable));
-        lines.extend(continued_line(self.next_cursor.as_ref()));
-        Answer::with_text(lines.join("\n"), &self)
+        walked_answer(lines, self.unnameable, self.next_cursor.as_ref(), &self)
     }
 }
 

@@ -9,7 +9,7 @@ use stile_domain::permit::{Gate, Permit, Read, Walk};
 use stile_domain::tool_name::ShownTools;
 use stile_store::space::{LinkDirection, LinkPage, Space};
 
-use super::walking::{continued_line, cursor_of, is_zero, unnameable_line};
+use super::walking::{cursor_of, is_zero, walked_answer};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -95,9 +95,7 @@ impl Output for LinksOfNote {
         let links_here = self.links_here.iter();
         lines
             .extend(links_here.map(|link| format!("in {}:{} {}", link.path, link.line, link.kind)));
-        lines.extend(unnameable_line(self.unnameable));
-        lines.extend(continued_line(self.next_cursor.as_ref()));
-        Answer::with_text(lines.join("\n"), &self)
+        walked_answer(lines, self.unnameable, self.next_cursor.as_ref(), &self)
     }
 }
 

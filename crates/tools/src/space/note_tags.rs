@@ -11,7 +11,7 @@ use stile_domain::permit::{Gate, Permit, Walk};
 use stile_domain::tool_name::ShownTools;
 use stile_store::space::{Space, ValueCounts};
 
-use super::walking::{continued_line, cursor_of, is_zero, unnameable_line, whole_space};
+use super::walking::{cursor_of, is_zero, skipped_words, walked_answer, whole_space};
 use crate::answer::Answer;
 use crate::definition::ToolGroup;
 use crate::tool::{Output, Tool};
@@ -64,15 +64,10 @@ struct CountedValue {
 impl Output for CountedTags {
     /// Renders one line for each value, for a client that shows only text.
     fn render(self, _: ShownTools) -> serde_json::Result<Answer> {
-        let skipped = match self.skipped {
-            0 => String::new(),
-            count => format!(", {count} skipped"),
-        };
+        let skipped = skipped_words(self.skipped);
         let mut lines = vec![format!("{} in {} notes{skipped}.", self.total, self.searched)];
         lines.extend(self.values.iter().map(|one| format!("{}  {}", one.notes, one.value)));
-        lines.extend(unnameable_line(self.unnameable));
-        lines.extend(continued_line(self.next_cursor.as_ref()));
-        Answer::with_text(lines.join("\n"), &self)
+        walked_answer(lines, self.unnameable, self.next_cursor.as_ref(), &self)
     }
 }
 

@@ -11,6 +11,8 @@ use stile_domain::path::SpacePath;
 use stile_domain::records::instant::Instant;
 use stile_store::space::{FoundOrder, LeftOut, LeftOutReason};
 
+use crate::answer::Answer;
+
 /// Reads the argument `cursor`. `query` is all other arguments in any form that is the same for the
 /// same arguments.
 pub(super) fn cursor_of(text: Option<&str>, query: &str) -> Result<WalkCursor, Refusal> {
@@ -107,9 +109,25 @@ pub(super) fn continued_line(next_cursor: Option<&String>) -> Option<String> {
     next_cursor.map(say)
 }
 
-/// Returns a line of text about entries that no path can name; `None` if there are none.
-pub(super) fn unnameable_line(count: u64) -> Option<String> {
-    (count > 0).then(|| format!("Names that no path can hold: {count}."))
+/// Makes the answer of a walk: the lines, a line about entries that no path can name, and one that
+/// says how to go on where the walk did not come to its end.
+pub(super) fn walked_answer(
+    mut lines: Vec<String>,
+    unnameable: u64,
+    next_cursor: Option<&String>,
+    structure: &impl Serialize,
+) -> serde_json::Result<Answer> {
+    lines.extend((unnameable > 0).then(|| format!("Names that no path can hold: {unnameable}.")));
+    lines.extend(continued_line(next_cursor));
+    Answer::with_text(lines.join("\n"), structure)
+}
+
+/// Says how many notes were passed over, behind a count; nothing if none was.
+pub(super) fn skipped_words(skipped: u64) -> String {
+    match skipped {
+        0 => String::new(),
+        count => format!(", {count} skipped"),
+    }
 }
 
 /// Whether an answer leaves out a count.

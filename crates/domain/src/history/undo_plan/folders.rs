@@ -55,26 +55,6 @@ impl KnownFolders {
             *now = Some(FolderRest::new());
         }
     }
-
-    /// Returns the folders that the steps change, as they are after all steps: what they hold
-    /// beside files and folders, and their modes.
-    pub(super) fn ends(&self) -> BTreeMap<SpacePath, Option<(FolderRest, Option<u32>)>> {
-        let mut ends = BTreeMap::new();
-        for (path, now) in &self.now {
-            let first = self.at_first.get(path).and_then(Option::as_ref);
-            let mode = self.modes.get(path).copied();
-            let is_same = match (first, now) {
-                (Some(first), Some(now)) => {
-                    first.rest == *now && mode.is_none_or(|mode| mode == first.mode)
-                }
-                (first, now) => first.is_none() && now.is_none(),
-            };
-            if !is_same {
-                ends.insert(path.clone(), now.clone().map(|rest| (rest, mode)));
-            }
-        }
-        ends
-    }
 }
 
 impl Planner<'_> {

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use super::declaration_fault::{BadDeclaration, DeclarationFault, DeclarationNode};
 use super::declared_fields::{DeclaredFields, FieldRequirement};
-use crate::records::identifiers::{self, SourceName};
+use crate::records::identifiers::{self, MAX_NAME_BYTES, SourceName};
 
 /// The related records of one record if neither request nor declaration sets a limit.
 const DEFAULT_LIMIT: u64 = 10;
@@ -17,8 +17,6 @@ const DEFAULT_LIMIT: u64 = 10;
 const DEFAULT_MAX: u64 = 50;
 /// The largest limit that a declaration can allow.
 const MOST: u64 = 100;
-/// The longest identifier of a view, in bytes.
-const MAX_VIEW_BYTES: usize = 64;
 
 /// A named list of fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +64,7 @@ pub(super) fn views(
     let mut views: Vec<FieldView> = Vec::new();
     for item in objects(node, "a list of objects with `id` and `fields`")? {
         let id = item.member("id");
-        let fits = |text: &&str| (1..=MAX_VIEW_BYTES).contains(&text.len());
+        let fits = |text: &&str| (1..=MAX_NAME_BYTES).contains(&text.len());
         let name = id.text().filter(fits).ok_or_else(|| id.must_be("a text of 1 to 64 bytes"))?;
         if views.iter().any(|view| view.id == name) {
             return Err(id.bad(DeclarationFault::Again(name.to_owned())));

@@ -3,7 +3,8 @@
 use super::parameters::{Parameter, ParameterType, Parameters};
 use super::read_operation::{PathNames, read_operation};
 use super::request_value::{NamedConnection, RequestValue};
-use super::shared_parameters::{CONNECTION, CONNECTION_ALIAS, MAX_NAME_BYTES};
+use super::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
+use crate::records::identifiers::MAX_NAME_BYTES;
 use crate::records::problem::Problem;
 
 read_operation! {

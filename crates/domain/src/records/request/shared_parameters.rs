@@ -1,6 +1,6 @@
 //! Query parameters that several operations declare.
 
-use super::super::identifiers::MAX_FIELD_NAME_BYTES;
+use super::super::identifiers::{MAX_FIELD_NAME_BYTES, MAX_NAME_BYTES};
 use super::super::selector::MAX_CHARS;
 use super::super::tokenizer::MAX_QUERY_SCALARS;
 use super::parameters::{AboveMax, NumberError, Parameter, ParameterType};
@@ -11,8 +11,6 @@ pub const DEFAULT_LIMIT: u64 = 25;
 pub const MAX_LIMIT: u64 = 100;
 /// The longest cursor that is decoded, in bytes.
 pub(super) const MAX_CURSOR_BYTES: usize = 4096;
-/// The longest name of a stream, a connection or a view, in bytes.
-pub(super) const MAX_NAME_BYTES: usize = 64;
 pub(super) const FIELD_NAME: ParameterType =
     ParameterType::Text { max_bytes: MAX_FIELD_NAME_BYTES };
 /// The values that `q` takes.

@@ -10,7 +10,7 @@ use stile_domain::audit::{AuditFilter, CallKind, caller, kind, sentence};
 use stile_domain::journal::JournalLine;
 use stile_domain::json::text::with_escapes;
 use stile_domain::path::SpacePath;
-use stile_domain::records::instant::Instant;
+use stile_domain::records::instant::{Instant, MICROS_A_DAY};
 use stile_domain::unseen::shown;
 use stile_store::history::ChangeAuthor;
 use stile_store::journal::{JournalPlace, NewLines, RemovedLines, Verification};
@@ -27,7 +27,7 @@ use crate::known_clients::{KnownClients, MeantClient};
 /// How long after a line was written a follower may show it.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 /// For how long before now a follower knows the clients by their names, in microseconds.
-const FOLLOWED: i64 = 30 * 24 * 60 * 60 * 1_000_000;
+const FOLLOWED: i64 = 30 * MICROS_A_DAY;
 
 /// Tells what the journal has, follows it, or verifies it.
 pub(super) fn run(

@@ -166,13 +166,13 @@ fn allow(
 }
 
 /// A client with what the owner approved for it.
-struct KnownClient {
+struct ApprovedClient {
     client: ClientRecord,
     authorizations: Vec<AuthorizationRecord>,
 }
 
 /// Returns the clients, with the grants that count and the last uses of what was approved.
-fn known(tokens: &TokenStore, grants: &Grants) -> Result<Vec<KnownClient>, Failure> {
+fn known(tokens: &TokenStore, grants: &Grants) -> Result<Vec<ApprovedClient>, Failure> {
     let mut authorizations = tokens.authorizations()?;
     let uses = last_uses(&tokens.authorizations_of_tokens()?, &tokens.uses()?);
     for authorization in &mut authorizations {
@@ -184,7 +184,7 @@ fn known(tokens: &TokenStore, grants: &Grants) -> Result<Vec<KnownClient>, Failu
             .into_iter()
             .partition(|authorization| authorization.client == client.id);
         authorizations = others;
-        KnownClient { client, authorizations: own }
+        ApprovedClient { client, authorizations: own }
     });
     Ok(clients.collect())
 }
@@ -196,7 +196,7 @@ fn is_live(authorization: &AuthorizationRecord, now: i64) -> bool {
         && (authorization.grant.is_some() || allow_something(&authorization.scopes))
 }
 
-impl KnownClient {
+impl ApprovedClient {
     /// Leaves what one person approved; returns whether that is anything.
     fn leave_only(&mut self, subject: &str) -> bool {
         self.authorizations.retain(|authorization| authorization.subject == subject);
@@ -252,7 +252,12 @@ impl KnownClient {
     }
 }
 
-fn client_table(all: &[KnownClient], local: &TokenClients, now: i64, colours: Colours) -> String {
+fn client_table(
+    all: &[ApprovedClient],
+    local: &TokenClients,
+    now: i64,
+    colours: Colours,
+) -> String {
     let headings = ["CLIENT", "NAME", "KIND", "STATE", "LAST USE (UTC)", "ALLOWED"];
     let (ended, others): (Vec<_>, Vec<_>) =
         all.iter().partition(|known| known.state(now) == "ended");
@@ -438,7 +443,7 @@ fn end(
     }
     // The client may have been let in by others too, whose approvals stay.
     let ended = clients.iter().filter(|known| id.is_none_or(|id| known.client.id == id));
-    let ended: Vec<&KnownClient> = ended.filter(|_| person.is_none()).collect();
+    let ended: Vec<&ApprovedClient> = ended.filter(|_| person.is_none()).collect();
     for known in &ended {
         tokens.end_client(&known.client.id, now)?;
     }

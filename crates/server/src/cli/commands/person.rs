@@ -97,7 +97,7 @@ impl Listed {
             "name": self.name(),
             "issuer": self.person.issuer,
             "made": self.person.made.to_rfc3339(),
-            "last_use": self.last_use.map(|used| Instant(used * 1_000_000).to_rfc3339()),
+            "last_use": self.last_use.map(|used| Instant::from_seconds(used).to_rfc3339()),
             "records": self.person.records,
             "files": self.files.map(|room| room.files),
             "file_bytes": self.files.map(|room| room.bytes),
@@ -106,7 +106,7 @@ impl Listed {
 
     fn row(&self) -> [String; 8] {
         let dash = || "-".to_owned();
-        let used = self.last_use.map(|used| minute(Instant(used.saturating_mul(1_000_000))));
+        let used = self.last_use.map(|used| minute(Instant::from_seconds(used)));
         [
             self.person.id.clone(),
             cell(self.name()),

@@ -16,5 +16,5 @@ pub(crate) fn minute(seconds: i64) -> String {
 
 /// Returns the time that Unix seconds are.
 pub(crate) fn instant(seconds: i64) -> Instant {
-    Instant(seconds.saturating_mul(1_000_000))
+    Instant::from_seconds(seconds)
 }

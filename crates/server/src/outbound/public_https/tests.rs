@@ -161,9 +161,9 @@ async fn only_a_short_json_document_with_status_200_is_taken() {
     let encoded = document().with_header("Content-Encoding", "gzip");
     assert_eq!(fetch_from(Behaviour::always(encoded)).await, Err(FetchError::NotJson));
     let of = |bytes: usize| Reply::bytes(200, "application/json", "a".repeat(bytes));
-    let longest = fetch_from(Behaviour::always(of(MAX_DOCUMENT_BYTES))).await.unwrap();
-    assert_eq!(longest.bytes.len(), MAX_DOCUMENT_BYTES);
-    let longer = fetch_from(Behaviour::always(of(MAX_DOCUMENT_BYTES + 1))).await;
+    let longest = fetch_from(Behaviour::always(of(MAX_CLIENT_DOCUMENT_BYTES))).await.unwrap();
+    assert_eq!(longest.bytes.len(), MAX_CLIENT_DOCUMENT_BYTES);
+    let longer = fetch_from(Behaviour::always(of(MAX_CLIENT_DOCUMENT_BYTES + 1))).await;
     assert_eq!(longer, Err(FetchError::TooLarge));
 }
 

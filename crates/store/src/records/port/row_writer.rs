@@ -15,20 +15,20 @@ pub(in crate::records) struct NewRecord<'a> {
     pub(in crate::records) stream: i64,
     pub(in crate::records) key: &'a str,
     pub(in crate::records) emitted: Instant,
-    pub(in crate::records) state: RecordState<'a>,
+    pub(in crate::records) state: RecordContent<'a>,
 }
 
 /// What changes when a record is replaced.
 #[derive(Clone, Copy)]
-pub(in crate::records) struct RecordState<'a> {
+pub(in crate::records) struct RecordContent<'a> {
     pub(in crate::records) order_key: Option<&'a [u8]>,
     /// The time of the record, in microseconds since 1970.
     pub(in crate::records) happened: Option<i64>,
     pub(in crate::records) body: &'a [u8],
 }
 
-impl<'a> RecordState<'a> {
-    /// Makes the state of a record with a body. What else a row has of the body is added here.
+impl<'a> RecordContent<'a> {
+    /// Makes the content of a record with a body. What else a row has of the body is added here.
     pub(in crate::records) fn new(
         order_key: Option<&'a [u8]>,
         happened: Option<i64>,
@@ -77,7 +77,7 @@ pub(in crate::records) trait RowWriter:
         self.insert_record(record).map(Some)
     }
     /// Replaces the state of a record.
-    fn update_record(&self, record: i64, state: &RecordState<'_>) -> Result<(), Problem>;
+    fn update_record(&self, record: i64, state: &RecordContent<'_>) -> Result<(), Problem>;
     /// Deletes the row of a record alone.
     fn delete_record(&self, record: i64) -> Result<(), Problem>;
     /// Returns the whole body of a record.

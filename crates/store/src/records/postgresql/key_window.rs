@@ -28,21 +28,21 @@ pub(super) struct FoundRecord {
 #[derive(Default)]
 pub(super) struct KeyWindow {
     /// `None` if nothing is known.
-    range: Option<KeyRange>,
+    range: Option<WindowKeys>,
     records: BTreeMap<Vec<u8>, FoundRecord>,
     /// How many records the last lookup read, and how many keys it answered.
     size: i64,
     answered: i64,
 }
 
-struct KeyRange {
+struct WindowKeys {
     stream: i64,
     first: Vec<u8>,
     /// `None` if the stream ends with the window.
     last: Option<Vec<u8>>,
 }
 
-impl KeyRange {
+impl WindowKeys {
     fn covers(&self, stream: i64, key: &[u8]) -> bool {
         self.stream == stream
             && self.first.as_slice() <= key
@@ -97,7 +97,7 @@ impl KeyWindow {
         let is_end = (rows.len() as i64) < self.size;
         let last = self.records.last_key_value().map(|(key, _)| key.clone());
         let last = last.filter(|_| !is_end);
-        self.range = Some(KeyRange { stream, first: key.to_vec(), last });
+        self.range = Some(WindowKeys { stream, first: key.to_vec(), last });
         Ok(())
     }
 }

@@ -35,10 +35,10 @@ use stile_domain::records::problem::Problem;
 
 use super::model::RecordsError;
 use super::port::{RowWriter, Snapshot};
-use super::seal::Seals;
 use crate::cancellation::Cancellation;
 use crate::postgresql::{Database, Tenant, TenantConnection, tenant_sql};
 use crate::read_limit::ReadLimit;
+use crate::seal::Seals;
 use crate::state::StateDir;
 
 use read::PgSnapshot;

@@ -12,7 +12,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
 use crate::postgresql::{TenantConnection, TenantSql, params, tenant_sql};
-use crate::records::port::{NewBlobUse, NewRecord, RecordState};
+use crate::records::port::{NewBlobUse, NewRecord, RecordContent};
 
 /// The rows and the bytes after which they are written.
 const MOST_ROWS: usize = 8192;
@@ -69,8 +69,8 @@ struct PendingUse {
 }
 
 impl State {
-    fn new(state: &RecordState<'_>) -> Self {
-        let RecordState { order_key, happened, body } = *state;
+    fn new(state: &RecordContent<'_>) -> Self {
+        let RecordContent { order_key, happened, body } = *state;
         Self { order_key: order_key.map(<[u8]>::to_vec), happened, body: body.to_vec() }
     }
 }
@@ -124,7 +124,7 @@ impl Pending {
         self.records.insert(number, PendingRecord { stream, key, emitted: emitted.0, state });
     }
 
-    pub(super) fn update_record(&mut self, record: i64, state: &RecordState<'_>) {
+    pub(super) fn update_record(&mut self, record: i64, state: &RecordContent<'_>) {
         self.count(1, state.body.len());
         let state = State::new(state);
         match self.records.get_mut(&record) {

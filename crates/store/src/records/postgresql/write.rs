@@ -16,7 +16,7 @@ use super::pending::Pending;
 use super::pending_words::PendingWords;
 use super::read::column;
 use crate::postgresql::{TenantConnection, TenantSql, Values, params, tenant_sql};
-use crate::records::port::{NewBlobUse, NewRecord, RecordState, RowWriter};
+use crate::records::port::{NewBlobUse, NewRecord, RecordContent, RowWriter};
 use crate::records::rows::{PieceRows as _, Rows, WriteRecordRows as _};
 use crate::records::tagged_tokens::TaggedTokens;
 use crate::sql::Door;
@@ -191,7 +191,7 @@ impl RowWriter for PgWriter<'_> {
         Ok(last.record)
     }
 
-    fn update_record(&self, record: i64, state: &RecordState<'_>) -> Result<(), Problem> {
+    fn update_record(&self, record: i64, state: &RecordContent<'_>) -> Result<(), Problem> {
         self.pend(|pending| pending.update_record(record, state))
     }
 

@@ -32,8 +32,8 @@ use stile_domain::records::problem::Problem;
 
 use super::model::{PROGRESS_TABLE, RecordsError};
 use super::port::{RowWriter, Snapshot};
-use super::seal::{SealKey, Seals};
 use crate::read_limit::{MAX_READERS, ReadLimit};
+use crate::seal::{SealKey, Seals};
 use crate::sql::{sqlite_problem, wait_for_disk};
 use crate::state::{Migration, StateDir, create_private, lock_database, sync_folder};
 

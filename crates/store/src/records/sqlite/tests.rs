@@ -499,11 +499,8 @@ fn a_list_cursor_is_stale_once_texts_are_ordered_as_times() {
 fn a_client_learns_nothing_of_the_end_of_a_record_outside_its_times() {
     let rig = rig();
     let time = |text: &str| Instant::parse(text);
-    let client = rig.client(Some(TimeConstraint {
-        field: "at".to_owned(),
-        since: time("2026-01-01"),
-        until: time("2026-02-01"),
-    }));
+    let (since, until) = (time("2026-01-01"), time("2026-02-01"));
+    let client = rig.client(Some(TimeConstraint::new("at".to_owned(), since, until)));
     let days = ["2025-12-31", "2026-01-01", "2026-01-31", "2026-02-01", "2026-02-02"];
     for day in days {
         rig.upsert(day, &message(day, "text"));

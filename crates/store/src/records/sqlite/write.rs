@@ -4,7 +4,7 @@ use rusqlite::{CachedStatement, OptionalExtension as _, Transaction, params};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use crate::records::port::{NewBlobUse, NewRecord, RecordState, RowWriter};
+use crate::records::port::{NewBlobUse, NewRecord, RecordContent, RowWriter};
 use crate::records::rows::{PieceRows as _, Rows, WriteRecordRows as _};
 use crate::records::tagged_tokens::TaggedTokens;
 use crate::sql::{Door, sqlite_problem};
@@ -31,7 +31,7 @@ impl<'t> SqliteWriter<'t> {
     /// there are more.
     fn insert_or(&self, record: &NewRecord<'_>, on_conflict: &str) -> Result<usize, Problem> {
         let NewRecord { stream, key, emitted, state } = record;
-        let RecordState { order_key, happened, body } = state;
+        let RecordContent { order_key, happened, body } = state;
         let text = format!(
             "INSERT INTO records (stream, key, emitted, ord, happened, body) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6){on_conflict}"
@@ -83,8 +83,8 @@ impl RowWriter for SqliteWriter<'_> {
         Ok((inserted > 0).then(|| self.transaction.last_insert_rowid()))
     }
 
-    fn update_record(&self, record: i64, state: &RecordState<'_>) -> Result<(), Problem> {
-        let RecordState { order_key, happened, body } = state;
+    fn update_record(&self, record: i64, state: &RecordContent<'_>) -> Result<(), Problem> {
+        let RecordContent { order_key, happened, body } = state;
         let text = "UPDATE records SET ord = ?2, happened = ?3, body = ?4 WHERE id = ?1";
         self.execute(text, params![record, order_key, happened, body])
     }

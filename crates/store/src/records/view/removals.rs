@@ -3,7 +3,7 @@
 use stile_domain::records::problem::Problem;
 
 use super::RecordsView;
-use crate::records::removal::{HiddenReason, KEPT, KeptRemoval};
+use crate::records::removal::{HiddenReason, KeptRemoval, REMOVED_KEPT};
 
 impl RecordsView<'_> {
     /// Returns the removed records that can be restored, the oldest removal first. For the owner.
@@ -15,7 +15,7 @@ impl RecordsView<'_> {
         let mut kept = Vec::new();
         for hidden in self.snapshot.hidden_streams()? {
             let HiddenReason::Keeping(stream) = hidden.reason else { continue };
-            if stream.at.saturating_add(KEPT) <= self.now().0 {
+            if stream.at.saturating_add(REMOVED_KEPT) <= self.now().0 {
                 continue;
             }
             let records = self.snapshot.count_records(hidden.id)?;

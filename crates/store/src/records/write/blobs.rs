@@ -12,7 +12,7 @@ use std::io::{self, Read};
 
 use ring::digest::{Context, SHA256};
 use stile_domain::records::blob::{self, BlobId, PIECE_BYTES};
-use stile_domain::records::instant::Instant;
+use stile_domain::records::instant::{Instant, MICROS_A_DAY};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::{FieldValue, RecordFields};
 
@@ -21,7 +21,7 @@ use crate::records::model::{OldBlob, StoredBlob, WriteRefusal, blob_piece_number
 use crate::records::port::NewBlobUse;
 
 /// How long a blob without a use is kept, in microseconds: a day.
-const UNUSED_KEPT: i64 = 24 * 60 * 60 * 1_000_000;
+const UNUSED_KEPT: i64 = MICROS_A_DAY;
 /// A write checks at most this many unused blobs more than it stores.
 const IDLE: i64 = 100;
 /// The pieces after which a write removes no further blob.

@@ -6,7 +6,7 @@
 //! back.
 
 use stile_domain::records::instant::Instant;
-use stile_domain::records::key_history::{KEPT, MARGIN};
+use stile_domain::records::key_history::{MARGIN, PAST_KEPT};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::RecordBody;
 
@@ -29,7 +29,7 @@ impl WriteBatch<'_> {
     /// A clock that is later set back far may delete lines too early. The log then lacks changes
     /// since sync tokens of these days, so another history begins, which makes the tokens invalid.
     pub(super) fn expire_states(&self) -> Result<(), Problem> {
-        let newest = self.now.0.saturating_sub(KEPT);
+        let newest = self.now.0.saturating_sub(PAST_KEPT);
         let oldest = Instant(newest.saturating_sub(MARGIN));
         self.rows.note_forgotten(oldest, Instant(newest))?;
         self.rows.delete_changes(oldest, EXPIRING.saturating_add(self.logged))

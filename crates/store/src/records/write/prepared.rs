@@ -15,7 +15,7 @@ use super::field_values::{ValueKeys, declared_fields, value_keys};
 use super::index::add_tokens;
 use super::{WriteBatch, assemble, order_and_time, parts};
 use crate::records::model::{IncomingRecord, TargetStream, UpsertOutcome, WriteRefusal};
-use crate::records::port::{NewRecord, RecordState};
+use crate::records::port::{NewRecord, RecordContent};
 use crate::records::tagged_tokens::TaggedTokens;
 
 /// Prepares the records of one stream.
@@ -116,7 +116,7 @@ impl WriteBatch<'_> {
             stream: target.id,
             key: incoming.key.as_str(),
             emitted: incoming.emitted,
-            state: RecordState::new(
+            state: RecordContent::new(
                 prepared.order_key.as_deref(),
                 prepared.happened,
                 &prepared.body,

@@ -18,7 +18,7 @@ use stile_domain::records::value::FieldValue;
 use super::index::{Indexer, add_tokens, write_tokens};
 use super::{WriteBatch, is_short_text};
 use crate::records::model::TargetStream;
-use crate::records::port::RecordState;
+use crate::records::port::RecordContent;
 use crate::records::tagged_tokens::TaggedTokens;
 
 /// The number of keys that one query reads.
@@ -116,7 +116,7 @@ impl WriteBatch<'_> {
                 .map(|instant| instant.0),
         };
         let body = writer.finish();
-        self.rows.update_record(record, &RecordState::new(order.as_deref(), happened, &body))
+        self.rows.update_record(record, &RecordContent::new(order.as_deref(), happened, &body))
     }
 
     /// Writes the index of a record that has none, as its declaration wants it.

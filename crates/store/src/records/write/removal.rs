@@ -25,7 +25,7 @@ use crate::records::model::{
 };
 use crate::records::port::RowWriter;
 use crate::records::removal::{
-    HiddenReason, HiddenStream, KEPT, KeptRemoval, RemovalId, RemovedStream,
+    HiddenReason, HiddenStream, KeptRemoval, REMOVED_KEPT, RemovalId, RemovedStream,
 };
 use crate::records::rows::WholeRecord;
 
@@ -111,7 +111,9 @@ impl WriteBatch<'_> {
             match reason {
                 HiddenReason::Gone => {}
                 HiddenReason::Leaving { to } => is_left |= !self.leave_some(id, to)?,
-                HiddenReason::Keeping(kept) if kept.at.saturating_add(KEPT) <= self.now.0 => {
+                HiddenReason::Keeping(kept)
+                    if kept.at.saturating_add(REMOVED_KEPT) <= self.now.0 =>
+                {
                     self.discard_some(id)?;
                 }
                 HiddenReason::Keeping(_) => {}

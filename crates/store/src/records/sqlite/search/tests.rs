@@ -110,8 +110,7 @@ fn a_few_visible_records_are_found_among_many_hidden_ones() {
     let rows: Vec<RecordFields> =
         (0..3_000).map(|number| message(at(number), "ferns and moss")).collect();
     fill(&rig, &indexed(), &rows);
-    let time =
-        TimeConstraint { field: "at".to_owned(), since: Instant::parse("2026-01-01"), until: None };
+    let time = TimeConstraint::new("at".to_owned(), Instant::parse("2026-01-01"), None);
     let permit = rig.client(Some(time));
     let found =
         rig.records.read(&permit, Instant(1), |view| Ok(all(view, "ferns \"and moss\""))).unwrap();

@@ -11,16 +11,16 @@ use rmcp::transport::streamable_http_server::session::{
 };
 use serde_json::Value;
 
-use crate::http::kept_sessions::KeptSessions;
+use super::kept_sessions::KeptSessions;
 
 /// The beginnings of the sessions in the state.
-pub struct SessionStarts {
+pub(super) struct SessionStarts {
     kept: Arc<KeptSessions>,
 }
 
 impl SessionStarts {
     /// Reads the beginnings from `kept`.
-    pub fn new(kept: Arc<KeptSessions>) -> Self {
+    pub(super) fn new(kept: Arc<KeptSessions>) -> Self {
         Self { kept }
     }
 }
