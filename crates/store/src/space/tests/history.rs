@@ -9,6 +9,7 @@ use crate::history::{
 };
 use crate::state::StateDir;
 use std::io::Write as _;
+use stile_domain::history::lives::Lives;
 use stile_domain::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::undo_plan::{LeftReason, PathNow, UndoFacts, UndoStep, undo_plan};
 use stile_domain::history::version::OldVersion;
@@ -360,7 +361,7 @@ async fn a_move_and_the_notes_that_it_rewrites_are_one_call_that_can_be_undone()
         assert_eq!(kept.version(&name[1..], change.number.0), *text);
     }
     let file = |path: &SpacePath| kept.rig.file(path.as_str().trim_start_matches('/'));
-    let plan = undo_plan(&changes, &mut Files(&file));
+    let plan = undo_plan(&changes, &Lives::of(&changes), &mut Files(&file));
     assert!(plan.left.is_empty());
     let back = plan.steps.iter().filter(|step| matches!(step, UndoStep::Restore { .. })).count();
     assert_eq!((plan.steps.len(), back), (4, 3));
