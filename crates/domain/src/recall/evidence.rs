@@ -50,6 +50,17 @@ pub(super) struct TermCount {
     pub(super) count: f32,
 }
 
+impl FileEvidence {
+    /// Returns the words of the question that the name or the title of the file has. A folder does
+    /// not name its files, and a stem may be that of another word: `compiling` and `compiler`.
+    pub(super) fn named(&self) -> impl Iterator<Item = &TermCount> {
+        let of_file = NAME_COUNT.min(TITLE_COUNT);
+        let is_named =
+            move |term: &&TermCount| term.grade == MatchGrade::SAME && term.count >= of_file;
+        self.names.iter().filter(is_named)
+    }
+}
+
 impl Footprint for FileEvidence {
     fn heap_bytes(&self) -> usize {
         let of = |counts: &Vec<TermCount>| counts.capacity() * size_of::<TermCount>();

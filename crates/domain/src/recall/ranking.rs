@@ -2,7 +2,9 @@
 //!
 //! The score is BM25 ([`K1`], [`B`]) of the best passage, with the words that name the file counted
 //! into each passage. To that come a share for words of the question that stand near each other in
-//! the passage, and a share of the BM25 of the whole file. The weight of a word is its inverse
+//! the passage, a share that grows with how much of the question the passage has, a share of the
+//! BM25 of the whole file, and a share for words of the question that stand in the name or title of
+//! the file just so. The weight of a word is its inverse
 //! frequency among the files that were read for the caller; a light word weighs little. A passage
 //! in another language than the question counts a little less, so that of two translations of a
 //! page the one that the caller reads comes first.
@@ -23,17 +25,21 @@ pub const K1: f64 = 1.2;
 pub const B: f64 = 0.5;
 
 /// What a function word weighs.
-const LIGHT: f64 = 0.02;
+const LIGHT: f64 = 0.05;
 /// What a word of chatter weighs, which may be a word of what is looked for.
 const CHATTER: f64 = 0.2;
 /// What a word weighs that has only the stem of the word of the question.
-const STEM: f64 = 0.9;
+const STEM: f64 = 0.8;
 /// What similar words weigh at most, for a word that is nowhere.
 const SIMILAR: f64 = 0.6;
 /// Words count that are nearly as similar as the most similar one, in percent of its similarity.
 const NEARLY: u32 = 85;
 /// The share of words that stand near each other.
 const NEAR: f64 = 0.5;
+/// The share of what a passage has of the question, for a passage that has all of it.
+const COVERAGE: f64 = 0.3;
+/// The share of words that stand in the name or title of a file.
+const NAMED: f64 = 0.8;
 /// The share of a passage in another language than the question.
 const FOREIGN: f64 = 0.8;
 /// The share of the whole file.
@@ -49,6 +55,8 @@ const EXACT: u64 = 1 << 62;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statistics {
     words: Vec<WordStatistics>,
+    /// The weight of all words of the question.
+    asked: f64,
     /// The mean length of a passage, in words.
     passage_words: f64,
     /// The mean length of a file, in words.
@@ -134,8 +142,10 @@ impl Statistics {
             },
         );
         let mean = |of: u64| words as f64 / of.max(1) as f64;
+        let statistics: Vec<WordStatistics> = statistics.collect();
         Self {
-            words: statistics.collect(),
+            asked: statistics.iter().map(|word| word.weight).sum(),
+            words: statistics,
             passage_words: mean(passages).max(1.0),
             file_words: mean(u64::from(count)).max(1.0),
         }
@@ -153,7 +163,8 @@ impl Statistics {
         let best = of_passages.fold(self.names(file), f64::max);
         let length = f64::from(file.words) / self.file_words;
         let whole = self.bm25(length, &[&file.counts, &file.names]);
-        let value = best + WHOLE * whole;
+        let named: f64 = file.named().map(|term| self.weight(term.grade, term.word)).sum();
+        let value = best + WHOLE * whole + NAMED * named;
         #[expect(clippy::cast_possible_truncation, reason = "a score is small")]
         #[expect(clippy::cast_sign_loss, reason = "a score is positive")]
         let steps = (value * STEPS) as u64;
@@ -181,7 +192,16 @@ impl Statistics {
         let length = f64::from(passage.words) / self.passage_words;
         let found = self.bm25(length, &[&passage.counts, &file.names]);
         let share = if passage.is_foreign { FOREIGN } else { 1.0 };
-        share * (found + NEAR * self.nearness(passage))
+        let covered = self.covered(&passage.counts);
+        let coverage = COVERAGE * covered * covered / self.asked.max(f64::MIN_POSITIVE);
+        share * (found + NEAR * self.nearness(passage) + coverage)
+    }
+
+    /// Returns the weight of the words that `counts` has, each once and in its best grade.
+    fn covered(&self, counts: &[TermCount]) -> f64 {
+        let of_word = counts.chunk_by(|one, next| one.word == next.word);
+        let best = of_word.filter_map(|grades| grades.last());
+        best.map(|term| self.weight(term.grade, term.word)).sum()
     }
 
     /// Returns what a file has by its names alone.

@@ -120,14 +120,14 @@ fn slow_scores(q: &str, files: &[(String, String)]) -> Vec<(bool, f64, String)> 
         let asked = &question.words()[word];
         let light = match (asked.is_light, asked.is_chatter) {
             (true, true) => 0.2,
-            (true, false) => 0.02,
+            (true, false) => 0.05,
             (false, _) => 1.0,
         };
         (1.0 + (n - df + 0.5) / (df + 0.5)).ln() * light
     };
     let share = |one: &Occurrence| match one.grade {
         255 => 1.0,
-        254 => 0.9,
+        254 => 0.8,
         grade if grade >= least[one.word] => 0.6 * f64::from(grade) / 100.0,
         _ => 0.0,
     };
@@ -139,6 +139,7 @@ fn slow_scores(q: &str, files: &[(String, String)]) -> Vec<(bool, f64, String)> 
         let each = (0..count).map(|word| (weight(word), found(word)));
         each.filter(|(_, tf)| *tf > 0.0).map(|(w, tf)| w * tf * (K1 + 1.0) / (tf + norm)).sum()
     };
+    let asked: f64 = (0..count).map(weight).sum();
     let mut scores = Vec::new();
     for file in &files {
         let heavy = |one: &&Occurrence| !question.words()[one.word].is_light && share(one) > 0.0;
@@ -181,7 +182,14 @@ fn slow_scores(q: &str, files: &[(String, String)]) -> Vec<(bool, f64, String)> 
                 let most = together.iter().copied().fold(0.0, f64::max);
                 near = near.max(together.iter().sum::<f64>() - most);
             }
-            let value = bm25(words / mean(passages), &|word| own(word) + named(word)) + 0.5 * near;
+            let best_of = |word: usize| {
+                let of_word = inside.iter().filter(|one| one.word == word);
+                of_word.map(|one| weight(word) * share(one)).fold(0.0, f64::max)
+            };
+            let covered: f64 = (0..count).map(best_of).sum();
+            let value = bm25(words / mean(passages), &|word| own(word) + named(word))
+                + 0.5 * near
+                + 0.3 * covered * covered / asked.max(f64::MIN_POSITIVE);
             best = best.max(if file.foreign[index] { 0.8 * value } else { value });
         }
         let whole = bm25(file.passages.iter().sum::<f64>() / mean(files.len()), &|word| {
@@ -189,7 +197,12 @@ fn slow_scores(q: &str, files: &[(String, String)]) -> Vec<(bool, f64, String)> 
             all.map(|one| (one.counts.0 + one.counts.1) * share(one)).sum()
         });
         let is_exact = file.found.iter().any(|one| heavy(&one) && one.grade >= 254);
-        scores.push((is_exact, best + 0.5 * whole, file.path.clone()));
+        let in_name = |word: &usize| {
+            let same = file.found.iter().filter(|one| one.word == *word && one.grade == 255);
+            same.map(|one| one.counts.1).sum::<f64>() > 1.49
+        };
+        let in_names: f64 = (0..count).filter(in_name).map(weight).sum();
+        scores.push((is_exact, best + 0.5 * whole + 0.8 * in_names, file.path.clone()));
     }
     scores
 }
@@ -228,6 +241,29 @@ fn words_that_name_a_file_count_more() {
         ("/b.md", "---\ntitle: Roof\n---\nIt leaks, the roof."),
     ];
     assert_eq!(order("roof", &files), ["/b.md", "/roof.md", "/a.md"]);
+}
+
+#[test]
+fn a_name_that_is_asked_for_comes_before_a_text_that_repeats_the_word() {
+    let repeated = "The transcription of it. ".repeat(8);
+    let named = "# Transcription\n\nHere is the text of a film, for those who would read it.";
+    let files = [("/a.md", repeated.as_str()), ("/b.md", named), ("/c.md", "A garden.")];
+    assert_eq!(order("transcription", &files)[0], "/b.md");
+    // A name that has only the stem of the word may be about something else.
+    let repeated = "Compiling it takes a while. ".repeat(8);
+    let named = "# The compiler\n\nThe compiler has ten parts. A compiler is a program.";
+    let files = [("/a.md", named), ("/b.md", repeated.as_str()), ("/c.md", "A garden.")];
+    assert_eq!(order("compiling", &files)[0], "/b.md");
+}
+
+#[test]
+fn a_passage_with_more_of_the_question_comes_before_one_that_repeats_a_word() {
+    let repeated = "copper ".repeat(30);
+    let several = "copper\nOther words stand here in between.\npipe\nAnd more of them stand here \
+                   too.\nsink";
+    let other = "pipe and sink and roof";
+    let files = [("/a.md", &*repeated), ("/b.md", several), ("/c.md", other), ("/d.md", other)];
+    assert_eq!(order("copper pipe sink", &files)[0], "/b.md");
 }
 
 #[test]

@@ -8,7 +8,7 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use stile_domain::document::{DocumentKind, DocumentText, html_title};
@@ -32,7 +32,7 @@ use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
 use super::read::{facts_of, whole_utf_8};
 use super::recall_pages::{RecallBudget, RecallKind, RecallQuery};
-use super::shared_work::{EndOnDrop, FEW, LONGEST_WAIT, SharedWork};
+use super::shared_work::{EndOnDrop, FEW, SharedWork};
 use super::unfinished_questions::{Outcome, Remembered};
 use super::walk::{Found, WalkOrder, Walker};
 use super::whole_file::read_whole;
@@ -255,8 +255,7 @@ impl Look<'_> {
             drop(shared);
             work.put(number, reader.read(&job));
         } else if shared.outcomes.is_empty() {
-            let waited = work.changed.wait_timeout(shared, LONGEST_WAIT);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            work.wait(shared);
         }
     }
 

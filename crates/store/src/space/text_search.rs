@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
@@ -34,7 +34,7 @@ use super::left_out::{LeftOut, LeftOutReason, leave_out, leave_out_file};
 use super::lock::Turn;
 use super::long_lines::{LONGEST_LINE, search_line_by_line};
 use super::read::{Utf8Check, facts_of};
-use super::shared_work::{EndOnDrop, FEW, LONGEST_WAIT, SharedWork};
+use super::shared_work::{EndOnDrop, FEW, SharedWork};
 use super::tree::{SLICE, below};
 use super::walk::{Found, WalkOrder, Walker};
 use super::walk_pages::{SearchHit, SearchPage, TextSearch};
@@ -157,8 +157,7 @@ impl Inner {
                     // Helpers search the last files.
                     None => {
                         if !shared.outcomes.contains_key(&pages.taken) {
-                            let waited = work.changed.wait_timeout(shared, LONGEST_WAIT);
-                            drop(waited.unwrap_or_else(PoisonError::into_inner));
+                            work.wait(shared);
                         }
                     }
                 }
