@@ -525,11 +525,13 @@ impl Lives {
             (_, Some(place)) => {
                 let of_versions = file.versions.buried(&versions, asked);
                 match (buried, of_versions) {
+                    (Some(Buried { number, without, by, .. }), _)
+                        if without.as_ref() == Some(place) =>
+                    {
+                        hold(number, place, Holding::AsBefore, by);
+                    }
                     (Some(Buried { number, made, without, by }), _) => {
-                        let why = match without.as_ref() == Some(place) {
-                            true => Holding::AsBefore,
-                            false => Holding::Moved { now: place.clone(), without },
-                        };
+                        let why = Holding::Moved { now: place.clone(), without };
                         hold(number, made.as_ref().unwrap_or(place), why, by);
                     }
                     (None, Some(Buried { number, without, by, .. })) => {
