@@ -1,6 +1,10 @@
-//! Names the changes above which others stand.
+//! Names the changes above which others stand, and leaves folders alone that are somebody's.
 
-use crate::history::lives::{Held, Holding, Lives};
+use std::collections::BTreeSet;
+
+use crate::history::lives::{Held, Holding, Lives, Undoing};
+use crate::history::past_change::{ChangeNumber, PastChangeKind};
+use crate::path::SpacePath;
 
 use super::{LeftChange, LeftReason, PathNow, UndoFacts};
 
@@ -47,4 +51,57 @@ pub(super) fn left(held: Held, lives: &Lives, facts: &mut dyn UndoFacts) -> Opti
         }
     };
     Some(LeftChange { number, path, to, why })
+}
+
+/// Whether something of what a folder held beside files and folders before a move is still to go
+/// back to it from the place to which it was moved.
+fn is_to_merge(
+    number: &ChangeNumber,
+    [path, to]: [&SpacePath; 2],
+    facts: &mut dyn UndoFacts,
+) -> bool {
+    let rest = facts.folder_before(*number).rest;
+    let there = facts.folder(to).unwrap_or_default().rest;
+    facts.folder(path).is_some() && rest.keys().any(|name| there.contains_key(name))
+}
+
+impl Undoing {
+    /// Leaves folders alone that somebody removed by hand, and ends of moves of folders that are
+    /// taken back already.
+    pub(super) fn leave_folders_alone(
+        &mut self,
+        (lives, asked): (&Lives, &BTreeSet<ChangeNumber>),
+        facts: &mut dyn UndoFacts,
+    ) {
+        let [given, taken] = &self.folders;
+        self.changes.retain(|number, change| {
+            let is_by_hand = |facts: &mut dyn UndoFacts| {
+                let made = lives.made_by(&change.path, *number, None);
+                made.is_some_and(|made| asked.contains(&made.number))
+                    && facts.folder(&change.path).is_none()
+            };
+            match (change.kind, change.to.take()) {
+                (PastChangeKind::FolderRemoved, _) => !is_by_hand(facts),
+                (PastChangeKind::FolderMoved, Some(to)) => {
+                    let comes = given.contains(&(*number, change.path.clone()));
+                    let goes = taken.contains(&(*number, to.clone()));
+                    let is_by_hand = comes && is_by_hand(facts);
+                    if comes && !goes && !lives.is_held(&to, *number) {
+                        change.kind = PastChangeKind::FolderRemoved;
+                        return !is_by_hand;
+                    }
+                    if is_by_hand || !comes && !is_to_merge(number, [&change.path, &to], facts) {
+                        (change.kind, change.path) = (PastChangeKind::FolderCreated, to);
+                    } else {
+                        change.to = Some(to);
+                    }
+                    true
+                }
+                (_, to) => {
+                    change.to = to;
+                    true
+                }
+            }
+        });
+    }
 }

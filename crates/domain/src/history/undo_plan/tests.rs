@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::past_change::{Author, UNDO};
+use super::super::past_change::{Author, PastChangeKind, UNDO};
 use super::*;
 use crate::records::instant::Instant;
 

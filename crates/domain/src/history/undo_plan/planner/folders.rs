@@ -9,12 +9,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::folder_modes::OWNER_ALONE;
-use super::super::past_folder::{FolderNow, FolderRest, PastFolder};
-use super::{
-    ChangeNumber, LeftChange, LeftReason, Obstacle, PastChange, PastChangeKind, PathNow, Planner,
-    SpacePath, UndoStep, below,
-};
+use super::{LeftChange, LeftReason, Obstacle, PathNow, Planner, UndoStep, below};
+use crate::history::folder_modes::OWNER_ALONE;
+use crate::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
+use crate::history::past_folder::{FolderNow, FolderRest, PastFolder};
+use crate::path::SpacePath;
 
 /// What the plan knows of folders.
 #[derive(Default)]

@@ -11,10 +11,8 @@ use std::collections::BTreeMap;
 use crate::hash::ContentHash;
 use crate::path::SpacePath;
 
-use super::{
-    ChangeNumber, Detour, LeftChange, LeftReason, Lost, PastChange, PastChangeKind, PathNow,
-    Planner, Whereabouts,
-};
+use super::{Detour, LeftChange, LeftReason, Lost, PathNow, Planner, Whereabouts};
+use crate::history::past_change::{ChangeNumber, PastChange, PastChangeKind};
 
 /// Returns the first of `changes` that concerns each path.
 pub(super) fn first_changes<'c>(
