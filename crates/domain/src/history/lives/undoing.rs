@@ -310,7 +310,12 @@ impl<'a> Way<'a> {
                 true => Holding::AsBefore,
                 false => Holding::Moved { now: then.clone(), without },
             };
-            let path = made.filter(|_| !is_same).unwrap_or_else(|| then.clone());
+            // The owner looks for it where it was before the changes.
+            let path = match (is_same, &why) {
+                (false, Holding::Moved { without: Some(without), .. }) => without.clone(),
+                (false, _) => made.unwrap_or_else(|| then.clone()),
+                (true, _) => then.clone(),
+            };
             return Some(Hold { number, path, why, by });
         }
         let Buried { number, without, by, .. } =

@@ -300,6 +300,9 @@ impl Planner<'_> {
     /// file so, and the undo of that one will take it away: then this is named.
     fn go_on_as_before(&mut self, path: &SpacePath, change: &PastChange) {
         let Some(version) = change.before else { return };
+        if *path == change.path && self.is_taken(path, change) {
+            return self.leave_out_of_taken(change);
+        }
         let other = self.made_by_other(path, change.number, Some(version));
         let Some((call, is_move)) = other.map(|other| (other.call, other.kind.is_move())) else {
             return;
@@ -421,20 +424,26 @@ impl Planner<'_> {
     }
 
     fn add_move_back(&mut self, change: &PastChange, to: &SpacePath, from: ContentHash) {
-        let step = UndoStep::MoveBack {
-            path: to.clone(),
-            from,
-            to: change.path.clone(),
-            before: change.number,
-        };
-        self.make_folders(&change.path);
-        self.plan.steps.push(step);
-        let place = self.places.remove(to).unwrap_or_else(|| Some(to.clone()));
-        self.places.insert(change.path.clone(), place);
-        self.set(to, None, change.number);
-        self.set(&change.path, Some(from), change.number);
-        self.holders.insert(to.clone(), None);
-        self.holders.insert(change.path.clone(), self.number_of(change));
+        let file = self.number_of(change);
+        self.add_move([to, &change.path], (from, file), change.number);
+    }
+
+    /// Adds the step that moves a file with a version from one path to another.
+    fn add_move(
+        &mut self,
+        [place, path]: [&SpacePath; 2],
+        (from, file): (ContentHash, Option<FileNumber>),
+        before: ChangeNumber,
+    ) {
+        let (path, to) = (place.clone(), path.clone());
+        self.make_folders(&to);
+        self.plan.steps.push(UndoStep::MoveBack { path, from, to: to.clone(), before });
+        let first = self.places.remove(place).unwrap_or_else(|| Some(place.clone()));
+        self.places.insert(to.clone(), first);
+        self.set(place, None, before);
+        self.set(&to, Some(from), before);
+        self.holders.insert(place.clone(), None);
+        self.holders.insert(to, file);
     }
 
     /// Takes a move back of a file whose version at the time of the move the history lacks. The

@@ -180,14 +180,31 @@ impl Planner<'_> {
         self.holders.insert(path.clone(), holder);
     }
 
-    /// Brings back removed files whose path another one had, which has gone on from there.
+    /// Brings back files whose path another one had, which has gone on from there.
     pub(super) fn bring_back_what_waited(&mut self) {
-        for ((path, _), Detour { file, left }) in std::mem::take(&mut self.detours) {
-            let Whereabouts::InHistory { version, before } = file else { continue };
-            let is_free = self.file(&path, before).wanted.is_none();
-            if is_free && left.iter().all(|left| left.why == LeftReason::PathTaken) {
-                self.give_on(&path, before, version);
-                self.leave_out(&left);
+        for ((path, file), Detour { file: is, left }) in std::mem::take(&mut self.detours) {
+            let is_taken = |left: &LeftChange| left.why == LeftReason::PathTaken;
+            let Some(number) = left.first().map(|left| left.number) else { continue };
+            if !left.iter().all(is_taken) || self.file(&path, number).wanted.is_some() {
+                continue;
+            }
+            match is {
+                Whereabouts::InHistory { version, before } => {
+                    self.give_on(&path, before, version);
+                    self.leave_out(&left);
+                }
+                Whereabouts::At(place) if self.holder(&place) == file => {
+                    for path in [&path, &place] {
+                        self.settle(path);
+                    }
+                    let Some(version) = self.file(&place, number).made else { continue };
+                    let bar = self.obstacle(&path).or_else(|| self.bar_to_move(&place, &path));
+                    if bar.is_none() {
+                        self.add_move([&place, &path], (version, file), number);
+                        self.leave_out(&left);
+                    }
+                }
+                _ => {}
             }
         }
     }
