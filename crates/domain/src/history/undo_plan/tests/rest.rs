@@ -307,7 +307,6 @@ impl Turns {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1024))]
     /// Undos by turns come to an end, and what is not back then is named.
     #[test]
     fn undos_of_two_agents_by_turns_give_everything_back_or_name_it(
