@@ -209,6 +209,21 @@ impl<V: Clone + PartialEq> Timeline<V> {
         back
     }
 
+    /// As `back`, and stops before the first of the changes that left `nothing` at its beginning.
+    pub(super) fn back_to_some(&self, asked: &BTreeSet<ChangeNumber>, nothing: &V) -> Back {
+        let mut back = self.back(asked);
+        let mut way = Back { changes: Vec::new(), place: self.last() };
+        for number in std::mem::take(&mut back.changes) {
+            let place = self.place_before(number).unwrap_or(way.place);
+            way.changes.push(number);
+            way.place = place;
+            if self.left(&way) != Some(nothing) {
+                back = Back { changes: way.changes.clone(), place };
+            }
+        }
+        back
+    }
+
     /// As `back`, and goes on through changes of others to the first change that is asked for whose
     /// value before was the same as the one that is left.
     pub(super) fn back_to_first(&self, asked: &BTreeSet<ChangeNumber>) -> Back {

@@ -429,6 +429,9 @@ pub fn undo_plan(changes: &[PastChange], lives: &Lives, facts: &mut dyn UndoFact
         let is_in = |path: &SpacePath| held.is_folder && held.path.covers(path);
         let comes = plan.steps.iter().any(|step| is_in(step.path_after()));
         let is_told = comes || plan.left.iter().any(|left| is_in(&left.path));
+        // Nor can an undo of the other take one away that holds something.
+        let holds = |it: FolderNow| !it.names.is_empty() || !it.rest.is_empty();
+        let is_told = is_told || held.is_folder && facts.folder(&held.path).is_some_and(holds);
         if held.why != Holding::AsBefore || !is_told {
             plan.left.extend(held::left(held, lives, facts));
         }

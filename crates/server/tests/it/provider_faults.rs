@@ -447,7 +447,7 @@ fn a_list_never_skips_an_item() {
         let text = result["content"][0]["text"].as_str().unwrap().to_owned();
         let data = result["structuredContent"]["data"].clone();
         assert!(
-            text.contains(" has_more=true.") && data["has_more"] == true && text.len() <= 1_800,
+            text.contains(" has_more=true") && data["has_more"] == true && text.len() <= 1_800,
             "{text}"
         );
         assert!(data["next_cursor"] != "end" && !text.contains("\"end\""), "{text}");

@@ -50,6 +50,8 @@ pub enum Holding {
         /// What it would have.
         without: Option<ContentHash>,
     },
+    /// Others wrote into it, and it would not be there without the changes.
+    Written,
     /// It is as it would be without the changes.
     AsBefore,
 }
@@ -249,15 +251,25 @@ struct Way<'a> {
     then: Option<SpacePath>,
     /// Whether the changes created it.
     is_created: bool,
+    /// The change that created it, where what others wrote into it comes back.
+    created: Option<ChangeNumber>,
 }
 
 impl<'a> Way<'a> {
     fn back(lives: &'a Lives, file: &'a File, asked: &'a BTreeSet<ChangeNumber>) -> Self {
-        let (places, versions) = (file.places.back_at_once(asked), file.versions.back(asked));
+        let (mut places, versions) = (file.places.back_at_once(asked), file.versions.back(asked));
         let now = file.places.value().cloned().flatten();
-        let then = file.places.left(&places).cloned().flatten();
         let is_created = file.versions.left(&versions) == Some(&None);
-        Self { lives, file, asked, places, versions, now, then, is_created }
+        let way = file.places.back(asked);
+        let goes = file.places.left(&way) == Some(&None);
+        let mut created = None;
+        if now.is_none() && goes && !is_created && !way.changes.is_empty() {
+            // The changes created the file and removed it, and others wrote into it in between.
+            places = file.places.back_to_some(asked, &None);
+            created = way.changes.last().copied();
+        }
+        let then = file.places.left(&places).cloned().flatten();
+        Self { lives, file, asked, places, versions, now, then, is_created, created }
     }
 
     /// Returns what holds a file that others removed. One that was nowhere before the changes either
@@ -265,6 +277,7 @@ impl<'a> Way<'a> {
     fn held_nowhere(&self) -> Option<Hold> {
         let buried = self.file.places.buried(&self.places, self.asked);
         let was_nowhere = buried.as_ref().is_some_and(|it| it.without.is_none());
+        // What the changes themselves removed, and others did not write into.
         let went_by_itself = !self.file.places.back(self.asked).changes.is_empty();
         if self.is_created || was_nowhere || went_by_itself {
             return None;
@@ -303,6 +316,10 @@ impl<'a> Way<'a> {
 
     /// Returns what holds changes below those of others, of a file that is at a path by then.
     fn held_below(&self, then: &SpacePath) -> Option<Hold> {
+        if let Some(number) = self.created {
+            let (path, by) = (then.clone(), self.file.versions.made_by());
+            return Some(Hold { number, path, why: Holding::Written, by });
+        }
         if let Some(buried) = self.file.places.buried(&self.places, self.asked) {
             let Buried { number, made, without, by } = buried;
             let is_same = without.as_ref() == Some(then);

@@ -38,6 +38,7 @@ pub(super) fn left(held: Held, lives: &Lives, facts: &mut dyn UndoFacts) -> Opti
                 None => return None,
             }
         }
+        Holding::Written => (None, LeftReason::ChangedSince),
         Holding::Changed { .. } if is_by_then => (None, LeftReason::ChangedSince),
         Holding::Changed { without } => match (facts.now(&path), without) {
             (PathNow::File(now), Some(without)) if now == without => return None,
@@ -82,6 +83,11 @@ impl Undoing {
             };
             match (change.kind, change.to.take()) {
                 (PastChangeKind::FolderRemoved, _) => !is_by_hand(facts),
+                // Somebody made one there since.
+                (PastChangeKind::FolderCreated, _) => {
+                    lives.has_folder(&change.path) != Some(false)
+                        || facts.folder(&change.path).is_none()
+                }
                 (PastChangeKind::FolderMoved, Some(to)) => {
                     let comes = given.contains(&(*number, change.path.clone()));
                     let goes = taken.contains(&(*number, to.clone()));
