@@ -22,17 +22,17 @@ const BUILT_IN: &[BuiltIn] = &[
     BuiltIn {
         name: "answer-from-notes",
         text: include_str!("prompts/answer-from-notes.md"),
-        tools: &["text.search", "file.find", "text.read"],
+        tools: &["file.search", "text.gather"],
     },
     BuiltIn {
         name: "file-this-note",
         text: include_str!("prompts/file-this-note.md"),
-        tools: &["text.read", "file.list", "text.search", "file.move", "text.edit"],
+        tools: &["text.read", "file.list", "file.search", "text.gather", "file.move", "text.edit"],
     },
     BuiltIn {
         name: "weekly-review",
         text: include_str!("prompts/weekly-review.md"),
-        tools: &["file.find", "text.read", "text.search"],
+        tools: &["file.find", "text.gather", "text.search"],
     },
 ];
 
@@ -146,14 +146,14 @@ mod tests {
         };
         let all = names(prompts.list(&shown(), Spelling::Dotted).await);
         assert_eq!(all, ["answer-from-notes", "file-this-note", "weekly-review"]);
-        let readers = ["text.search", "file.find", "text.read", "file.list"];
+        let readers = ["text.search", "file.search", "file.find", "text.gather", "file.list"];
         let of_readers = names(prompts.list(&readers, Spelling::Dotted).await);
         assert_eq!(of_readers, ["answer-from-notes", "weekly-review"]);
         let values = Map::from_iter([("question".to_owned(), "Is `text.read` a name?".into())]);
         let underscored = Spelling::Underscored;
         let filled =
             prompts.get("answer-from-notes", &values, &readers, underscored).await.unwrap();
-        assert!(filled.text.contains("`text_search`") && filled.text.contains("Is `text.read` a"));
+        assert!(filled.text.contains("`file_search`") && filled.text.contains("Is `text.read` a"));
         let refused = prompts.get("file-this-note", &Map::new(), &readers, underscored).await;
         assert_eq!(refused, Err(PromptRefused::Unknown));
     }

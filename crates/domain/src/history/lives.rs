@@ -122,12 +122,6 @@ impl Lives {
         self.folders.get(path)?.value().copied()
     }
 
-    /// Whether a folder was at a path before all changes.
-    pub fn had_folder(&self, path: &SpacePath) -> bool {
-        let first = self.folders.get(path).and_then(Timeline::first);
-        first.is_some_and(|(was_there, _)| *was_there)
-    }
-
     /// Whether a change that made a folder at a path still counts there, below others.
     pub fn is_held(&self, path: &SpacePath, number: ChangeNumber) -> bool {
         let asked = BTreeSet::from([number]);

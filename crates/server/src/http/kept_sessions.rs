@@ -120,6 +120,8 @@ impl KeptSessions {
                         error.log("a session is not kept");
                     }
                 }
+            } else {
+                kept.end_all(&ended);
             }
             let brief = kept.brief(&new.principal);
             let carried = kept.carry(&new, owner, brief.allowed.is_some());
@@ -169,6 +171,16 @@ impl KeptSessions {
             }
             // The state does not say that the session ended. Its token was verified just now.
             (_, Ok(_) | Err(_)) => Standing::Open,
+        }
+    }
+
+    /// Ends sessions in the state that made room for one which is in memory only.
+    fn end_all(&self, ended: &[String]) {
+        for id in ended {
+            self.lock().remove(id);
+            if let Err(error) = self.tokens.end_client_session(id) {
+                error.log("a session was not ended in the state");
+            }
         }
     }
 

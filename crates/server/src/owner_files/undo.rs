@@ -12,7 +12,9 @@ use std::ops::Bound;
 
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
-use stile_domain::history::folder_modes::{FolderModes, OWNER_ALONE, folder_modes, folders_before};
+use stile_domain::history::folder_modes::{
+    FolderModes, FolderNote, OWNER_ALONE, folder_modes, folders_before,
+};
 use stile_domain::history::lives::Lives;
 use stile_domain::history::past_change::{Author, ChangeNumber, PastChange, PastChangeKind};
 use stile_domain::history::past_folder::{FolderNow, FolderRest, PastFolder};
@@ -140,11 +142,37 @@ pub async fn plan(
     }
     let all = made_alone(owner, related(owner, &changes)?).await?;
     let (mut plan, found) = plan_of(owner, &changes, &all).await?;
+    leave_out_others_folders(owner, &changes, &mut plan)?;
     plan.bring_back_first();
     let modes = plan_folder_modes(owner, (query, &changes, &all), &mut plan).await?;
     doubt_reasons(&mut plan, &changes, &unrecorded);
     let (room, lacking) = decide_room(owner, &plan, &found).await?;
     Ok(Some(PlannedUndo { plan, modes, room, lacking, unrecorded }))
+}
+
+/// Leaves out what is said of folders that hold something and that a client made where another one
+/// had taken a folder away: that a folder is there is as it was before both.
+fn leave_out_others_folders(
+    owner: &OwnerFiles,
+    changes: &[PastChange],
+    plan: &mut UndoPlan,
+) -> Result<(), HistoryError> {
+    let calls: BTreeSet<ChangeNumber> = changes.iter().map(|change| change.call).collect();
+    let mut left = Vec::new();
+    for change in std::mem::take(&mut plan.left) {
+        let is_of_other = |it: &FolderNote| {
+            it.tool != UNDO
+                && (1..change.number.0).contains(&it.call.0)
+                && !calls.contains(&it.call)
+        };
+        let is_as_before = matches!(change.why, LeftReason::Holds { .. })
+            && owner.history.folder_notes_at([&change.path])?.iter().any(is_of_other);
+        if !is_as_before {
+            left.push(change);
+        }
+    }
+    plan.left = left;
+    Ok(())
 }
 
 /// Adds what gives folders their modes to the plan. Returns the modes of all folders with files of
@@ -171,6 +199,22 @@ async fn plan_folder_modes(
         let mode = owner.tools.folder_mode(&owner.caller, path).await?;
         now.extend(mode.map(|mode| (path.clone(), mode)));
     }
+    let mut steps = Vec::new();
+    for path in interrupted_folders(owner, rows)? {
+        // A folder that is made gets its mode once it is there, and a kill came in between.
+        let is_of_undo = |it: &FolderNote| it.tool == UNDO && it.mode == OWNER_ALONE;
+        let is_mended = owner.history.folder_notes_at([&path])?.iter().any(is_of_undo);
+        if let (Some(is), Some(folder)) = (now.get_mut(&path), before.get(&path))
+            && *is == OWNER_ALONE
+            && folder.mode != OWNER_ALONE
+            && !is_mended
+        {
+            let (from, to) = (*is, folder.mode);
+            *is = to;
+            steps.push(UndoStep::SetFolderMode { path, from, to });
+        }
+    }
+    plan.steps.append(&mut steps);
     let all = owner.history.folder_notes_at(before.keys())?;
     let modes = before.iter().map(|(path, folder)| (path.clone(), folder.mode)).collect();
     let made = made_by_steps(&plan.steps, &modes);
@@ -328,6 +372,30 @@ fn related(owner: &OwnerFiles, changes: &[PastChange]) -> Result<Vec<PastChange>
     }
 }
 
+/// Returns the calls of the undos among changes that were killed before they ended.
+fn unfinished_calls(
+    owner: &OwnerFiles,
+    changes: &[PastChange],
+) -> Result<BTreeSet<ChangeNumber>, HistoryError> {
+    let is_of_undo = |change: &&PastChange| change.author.tool == UNDO;
+    let calls: BTreeSet<_> = changes.iter().filter(is_of_undo).map(|change| change.call).collect();
+    let begun = owner.history.unfinished_undos()?.into_iter();
+    let next = |begun| calls.range((Bound::Excluded(begun), Bound::Unbounded)).next().copied();
+    Ok(begun.filter_map(next).collect())
+}
+
+/// Returns the folders that undos made which were killed.
+fn interrupted_folders(
+    owner: &OwnerFiles,
+    rows: &[PastChange],
+) -> Result<BTreeSet<SpacePath>, HistoryError> {
+    let calls = unfinished_calls(owner, rows)?;
+    let is_made = |change: &&PastChange| {
+        change.kind == PastChangeKind::FolderCreated && calls.contains(&change.call)
+    };
+    Ok(rows.iter().filter(is_made).map(|change| change.path.clone()).collect())
+}
+
 /// Returns changes without those that an undo recorded and did not make, since it was killed in
 /// between: the history has a change before the folder has it. Such a change is among the last of
 /// its call.
@@ -335,14 +403,10 @@ async fn made_alone(
     owner: &OwnerFiles,
     changes: Vec<PastChange>,
 ) -> Result<Vec<PastChange>, OwnerFilesError> {
-    let is_of_undo = |change: &&PastChange| change.author.tool == UNDO;
-    let calls: BTreeSet<_> = changes.iter().filter(is_of_undo).map(|change| change.call).collect();
-    let unfinished = owner.history.unfinished_undos()?.into_iter();
-    let unfinished = unfinished
-        .filter_map(|begun| calls.range((Bound::Excluded(begun), Bound::Unbounded)).next());
     // The calls whose last step may not have been made, with the change that it takes back.
-    let mut unfinished: BTreeMap<ChangeNumber, Option<ChangeNumber>> =
-        unfinished.map(|call| (*call, None)).collect();
+    let calls = unfinished_calls(owner, &changes)?.into_iter();
+    let mut unfinished: BTreeMap<_, Option<ChangeNumber>> =
+        calls.map(|call| (call, None)).collect();
     let mut made = Vec::with_capacity(changes.len());
     for change in changes.into_iter().rev() {
         if let Some(step) = unfinished.get_mut(&change.call) {

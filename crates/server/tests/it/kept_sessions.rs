@@ -266,6 +266,19 @@ fn a_client_of_many_sessions_takes_none_of_one_that_has_few_also_across_restarts
 
 /// A client that lists what there is before it listens again does not learn from the list that
 /// nobody tells it of what it subscribed to.
+/// More sessions in a burst than are kept: the later ones are in memory only, and take their places
+/// from the earlier ones all the same.
+#[test]
+fn a_burst_of_sessions_leaves_a_user_no_more_than_others_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = rig(&folder);
+    let server = rig.serve(&[]);
+    let token = rig.token(&["read:/"], &["--client", "editor"]);
+    let sessions: Vec<String> = (0..200).map(|_| open(&server, &token)).collect();
+    let served = sessions.iter().filter(|id| is_served(&list(&server, &token, id))).count();
+    assert_eq!(served, 64);
+}
+
 #[tokio::test]
 async fn a_session_that_lost_its_subscriptions_is_told_when_it_listens_again() {
     let folder = tempfile::tempdir().unwrap();

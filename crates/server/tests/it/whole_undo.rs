@@ -692,6 +692,62 @@ fn an_undo_that_was_killed_between_a_record_and_its_step_goes_on() {
 }
 
 #[test]
+fn a_folder_that_a_killed_undo_made_gets_its_mode_from_the_next_one() {
+    let stage = Stage::new(&[]);
+    folder(&stage, "e", 0o750);
+    stage.put("e/a.md", "one\n");
+    take_away(&mut stage.client("cursor"), "/e", Some("/q"));
+    let undo = [&UNDO[..], &["--yes"]].concat();
+    assert!(stage.stile(&undo).status.success());
+    assert_eq!(mode(&stage, "e"), 0o750);
+    // What is left of an undo that was killed after it had made the folder.
+    let history = Connection::open(stage.rig.state.join("history/history.db")).unwrap();
+    let begun = "SELECT max(number) FROM changes WHERE tool <> 'undo'";
+    let begun: i64 = history.query_row(begun, [], |row| row.get(0)).unwrap();
+    let begin = "INSERT INTO settings (name, value) VALUES ('undo after ' || ?1, ?1)";
+    history.execute(begin, [begun]).unwrap();
+    let made = stage.rig.root.join("e");
+    std::fs::set_permissions(&made, Permissions::from_mode(0o700)).unwrap();
+    let told = String::from_utf8(stage.stile(&undo).stdout).unwrap();
+    assert!(told.contains("set mode"), "{told}");
+    assert_eq!(mode(&stage, "e"), 0o750);
+    // Once that undo has ended, a folder that a person closes stays closed.
+    std::fs::set_permissions(&made, Permissions::from_mode(0o700)).unwrap();
+    let told = String::from_utf8(stage.stile(&undo).stdout).unwrap();
+    assert!(told.contains("Nothing is to be done"), "{told}");
+}
+
+#[test]
+fn what_a_person_wrote_into_a_clients_file_comes_back_though_the_client_removed_it() {
+    let stage = Stage::new(&[]);
+    let mut agent = stage.client("cursor");
+    agent.tool("file.create", json!({ "path": "/x.md", "content": "agent\n" })).unwrap();
+    stage.put("x.md", "mine\n");
+    agent.tool("file.remove", json!({ "path": "/x.md", "hash": hash("mine\n") })).unwrap();
+    let output = stage.stile(&[&UNDO[..], &["--yes"]].concat());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(stage.text("x.md").as_deref(), Some("mine\n"), "{error}");
+    assert!(
+        output.status.code() == Some(1) && error.contains("/x.md was changed since"),
+        "{error}"
+    );
+}
+
+#[test]
+fn folders_that_one_client_removed_and_another_made_again_are_as_before() {
+    let stage = Stage::new(&[]);
+    folder(&stage, "e", 0o755);
+    stage.put("e/a.md", "one\n");
+    take_away(&mut stage.client("one"), "/e", None);
+    stage.client("other").tool("folder.create", json!({ "path": "/e" })).unwrap();
+    for client in ["one", "one", "other", "one"] {
+        let output = stage.stile(&["undo", "--client", client, "--yes"]);
+        assert!(output.status.success(), "{client}: {output:?}");
+        assert_eq!(stage.text("e/a.md").as_deref(), Some("one\n"));
+    }
+}
+
+#[test]
 fn a_file_that_a_person_removed_after_an_undo_does_not_come_back_with_the_next_one() {
     let stage = Stage::new(&[]);
     stage.put("f.md", "mine\n");

@@ -403,8 +403,7 @@ impl Planner<'_> {
                     staying.contains(&path) || self.plan.left.iter().any(|it| it.path == path)
                 })
             };
-            // One that was there before the changes of all holds what it held.
-            if !held.iter().all(is_named) && !self.lives.had_folder(&folder) {
+            if !held.iter().all(is_named) {
                 let why = LeftReason::Holds { others: held.len() - 1 };
                 let named = folder.child(first).unwrap_or_else(|| folder.clone());
                 self.leave_at((&folder, Some(&named)), number, why);
