@@ -76,8 +76,8 @@ pub fn is_self_named(name: &str) -> bool {
     name.ends_with(SELF_NAMED)
 }
 
-/// Returns a name in which no word mixes alphabets: in a word with Latin letters, those of Greek and
-/// of Cyrillic are written out, since many of them look like Latin ones. `curs\u{43e}r` with a
+/// Returns a name in which no word mixes alphabets: in a word with Latin letters, those of Greek
+/// and of Cyrillic are written out, since many of them look like Latin ones. `curs\u{43e}r` with a
 /// Cyrillic letter is so shown otherwise than `cursor`.
 pub fn in_one_alphabet(name: &str) -> Cow<'_, str> {
     if name.is_ascii() {

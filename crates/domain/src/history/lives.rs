@@ -15,9 +15,7 @@ use crate::path::SpacePath;
 use super::past_change::{ChangeNumber, PastChange, PastChangeKind, UNDO};
 use super::timeline::{CallerNumber, Timeline};
 
-mod undoing;
-
-pub use undoing::{Held, Holding, Undoing};
+pub mod undoing;
 
 /// The lives of files, and when there was a folder at each path.
 ///

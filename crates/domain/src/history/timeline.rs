@@ -1,8 +1,8 @@
 //! One thing about a file through all changes: its path, or its content.
 //!
-//! Each value stands with the change that made it. An undo gives back an earlier value, so the value
-//! counts as that of the change which made it first, and not as one of the undo. A value that no
-//! change made was there before, or is of a person, who works without the history.
+//! Each value stands with the change that made it. An undo gives back an earlier value, so the
+//! value counts as that of the change which made it first, and not as one of the undo. A value that
+//! no change made was there before, or is of a person, who works without the history.
 
 use std::collections::BTreeSet;
 

@@ -2,16 +2,16 @@
 //!
 //! The lives of the files say which changes are taken back: those of each file above which no other
 //! change stands. So a plan never goes back through what somebody else did, an undo that is run
-//! again finds what the first one left, and two undos by turns come to the same end in either order.
-//! What others did above a change is named: see `held`.
+//! again finds what the first one left, and two undos by turns come to the same end in either
+//! order. What others did above a change is named: see `held`.
 //!
 //! The plan goes through these changes from the last to the first, and keeps for each path which
 //! version the file would have by then. It compares hashes: a change is taken back only if its file
 //! would be exactly the version that the change made, so the plan touches nothing that a person
 //! wrote later, of which the history knows nothing. What cannot be given back is left with the
-//! reason, and the rest is planned without it: a folder or a link at the path of a file, or a version
-//! that is not in the history. A path that a file had only in between keeps nothing from going back
-//! further: see `detours`.
+//! reason, and the rest is planned without it: a folder or a link at the path of a file, or a
+//! version that is not in the history. A path that a file had only in between keeps nothing from
+//! going back further: see `detours`.
 //!
 //! A step may make folders that only an earlier state needs. The plan removes each of them once it
 //! is in the way of a file and nothing in it is wanted, or at the end.
@@ -22,7 +22,8 @@ use crate::hash::ContentHash;
 use crate::path::SpacePath;
 use crate::shown_paths::ShownPaths;
 
-use super::lives::{Holding, Lives};
+use super::lives::Lives;
+use super::lives::undoing::Holding;
 use super::past_change::{ChangeNumber, PastChange};
 
 use super::past_folder::{FolderNow, FolderRest, PastFolder};
@@ -332,6 +333,11 @@ impl LeftReason {
         }
     }
 
+    /// Whether other clients may have done what is in the way.
+    pub fn is_behind_others(self) -> bool {
+        matches!(self, Self::MovedSince | Self::PathTaken | Self::BackThroughOther { .. })
+    }
+
     /// Whether the reason tells of the file, and not of what has the path to which it would go.
     fn is_of_file_itself(self) -> bool {
         matches!(
@@ -413,8 +419,8 @@ pub trait UndoFacts {
     }
 }
 
-/// Plans the undo of `changes`. `lives` are those of the files and folders through all changes since
-/// the first of them.
+/// Plans the undo of `changes`. `lives` are those of the files and folders through all changes
+/// since the first of them.
 pub fn undo_plan(changes: &[PastChange], lives: &Lives, facts: &mut dyn UndoFacts) -> UndoPlan {
     let asked = changes.iter().map(|change| change.number).collect();
     let mut undoing = lives.undoing(&asked);

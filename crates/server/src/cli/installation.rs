@@ -220,8 +220,8 @@ fn is_in_container(exists: &dyn Fn(&Path) -> bool) -> bool {
     ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| exists(Path::new(mark)))
 }
 
-/// Returns whether a folder is one of a build: cargo marks the folder with all that it builds, which
-/// is above it, with one folder for the kind of machine between them or none.
+/// Returns whether a folder is one of a build: cargo marks the folder with all that it builds,
+/// which is above it, with one folder for the kind of machine between them or none.
 fn is_built_by_cargo(folder: &Path, exists: &dyn Fn(&Path) -> bool) -> bool {
     folder.ancestors().skip(1).take(2).any(|above| exists(&above.join(".rustc_info.json")))
 }

@@ -10,8 +10,8 @@
 
 /// The longest head in bytes, with the request line.
 pub const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// The longest head in bytes that the HTTP library reads. It answers a longer one without a word, so
-/// one that is somewhat too long is read to its end, and its sender learns why it is refused.
+/// The longest head in bytes that the HTTP library reads. It answers a longer one without a word,
+/// so one that is somewhat too long is read to its end, and its sender learns why it is refused.
 pub const MAX_READ_HEAD_BYTES: usize = 2 * MAX_HEAD_BYTES;
 /// The most header fields, which is the HTTP library's own limit.
 const MAX_FIELDS: usize = 100;

@@ -96,8 +96,8 @@ impl Session {
 }
 
 impl Sessions {
-    /// Allows each subject at least one and at most `most` sessions, as [`surplus`] counts them. Each
-    /// is in memory for `idle` after its last use, and while its client listens.
+    /// Allows each subject at least one and at most `most` sessions, as [`surplus`] counts them.
+    /// Each is in memory for `idle` after its last use, and while its client listens.
     pub fn new(most: usize, idle: Duration) -> Self {
         Self { most: most.max(1), idle, table: Arc::default(), kept: None }
     }

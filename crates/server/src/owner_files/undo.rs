@@ -247,8 +247,8 @@ fn made_by_steps(steps: &[UndoStep], modes: &BTreeMap<SpacePath, u32>) -> BTreeM
     made
 }
 
-/// Whether an undo that is not to be taken back gave a folder back already. Whatever mode it has now
-/// is somebody's then.
+/// Whether an undo that is not to be taken back gave a folder back already. Whatever mode it has
+/// now is somebody's then.
 fn is_given_back(path: &SpacePath, (changes, rows): (&[PastChange], &[PastChange])) -> bool {
     let is_of_folder =
         |it: &&PastChange| it.author.tool == UNDO && it.kind.is_of_folder() && it.path == *path;

@@ -55,7 +55,8 @@ impl SeenTimes {
 }
 
 /// Returns a sentence without its period that says what a grant shows of a stream. It begins with
-/// `may see`, as the rest of a sentence that begins with the client, and names at most `most` fields.
+/// `may see`, as the rest of a sentence that begins with the client, and names at most `most`
+/// fields.
 pub(super) fn stream_sentence(stream: &StreamGrant, most: usize) -> Markup {
     let bounds = stream.time.as_ref().map(TimeConstraint::stated_bounds);
     let times = SeenTimes { bounds: bounds.unwrap_or_default(), of: TimesOf::Unknown };

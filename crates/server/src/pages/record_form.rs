@@ -6,9 +6,9 @@
 //! script the button of the page that shows what the choices mean adds it.
 //!
 //! A page has a size. A stream that it has no room to show whole is closed: its tick and what the
-//! client would see, and a button that opens it. Of many fields a part is shown, and of many streams
-//! too, and buttons lead to the others. What is not shown any more is carried by the form and stays
-//! as it is. What a client asks for and no page has shown yet is not granted.
+//! client would see, and a button that opens it. Of many fields a part is shown, and of many
+//! streams too, and buttons lead to the others. What is not shown any more is carried by the form
+//! and stays as it is. What a client asks for and no page has shown yet is not granted.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

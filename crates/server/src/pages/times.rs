@@ -27,8 +27,8 @@ pub(super) fn day_of_instant(instant: Instant) -> String {
     instant.to_rfc3339().get(..10).unwrap_or_default().to_owned()
 }
 
-/// Returns how far `at` lies from `now`, both in UTC seconds: `3 hours ago`, `in 5 days`. What is to
-/// come is rounded to the nearest unit: what ends in ninety days does so a second later, too.
+/// Returns how far `at` lies from `now`, both in UTC seconds: `3 hours ago`, `in 5 days`. What is
+/// to come is rounded to the nearest unit: what ends in ninety days does so a second later, too.
 pub(super) fn distance(now: i64, at: i64) -> String {
     let seconds = now.saturating_sub(at);
     let far = seconds.saturating_abs();

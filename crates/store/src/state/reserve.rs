@@ -71,9 +71,9 @@ impl Reserve {
     }
 }
 
-/// Runs work that ends an access, or that lists what can be ended. If it fails on a full disk, gives
-/// up the room that the state keeps for this, runs it once more, and takes room again if there is
-/// some. The work opens the tables with [`super::TokenStore::open_on_any_disk`].
+/// Runs work that ends an access, or that lists what can be ended. If it fails on a full disk,
+/// gives up the room that the state keeps for this, runs it once more, and takes room again if
+/// there is some. The work opens the tables with [`super::TokenStore::open_on_any_disk`].
 ///
 /// # Errors
 /// The errors of the work.

@@ -1,7 +1,7 @@
 //! How many sessions of MCP clients there may be at once.
 //!
-//! The bound is one of a user. Within it, whoever has most sessions gives way, so that a client that
-//! opens many takes none from one that has few.
+//! The bound is one of a user. Within it, whoever has most sessions gives way, so that a client
+//! that opens many takes none from one that has few.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ pub struct Counted<Owner, Time> {
 }
 
 /// Returns which of the sessions of a user have to end, where the user may have `most` and at least
-/// one: always the one used least recently of the owner that has most, and of two owners that have as
-/// many, the one used least recently. The session with the identifier `newest` stays.
+/// one: always the one used least recently of the owner that has most, and of two owners that have
+/// as many, the one used least recently. The session with the identifier `newest` stays.
 pub fn surplus<Owner: Ord, Time: Ord>(
     sessions: Vec<Counted<Owner, Time>>,
     newest: &str,

@@ -1,5 +1,5 @@
-//! Which changes can be taken back: those of each file above which no other change stands. The others
-//! are buried, and are named.
+//! Which changes can be taken back: those of each file above which no other change stands. The
+//! others are buried, and are named.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -272,8 +272,8 @@ impl<'a> Way<'a> {
         Self { lives, file, asked, places, versions, now, then, is_created, created }
     }
 
-    /// Returns what holds a file that others removed. One that was nowhere before the changes either
-    /// is as it was.
+    /// Returns what holds a file that others removed. One that was nowhere before the changes
+    /// either is as it was.
     fn held_nowhere(&self) -> Option<Hold> {
         let buried = self.file.places.buried(&self.places, self.asked);
         let was_nowhere = buried.as_ref().is_some_and(|it| it.without.is_none());

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::history::lives::{Held, Holding, Lives, Undoing};
+use crate::history::lives::Lives;
+use crate::history::lives::undoing::{Held, Holding, Undoing};
 use crate::history::past_change::{ChangeNumber, PastChangeKind};
 use crate::path::SpacePath;
 

@@ -6,7 +6,8 @@ use std::ops::Bound::{Excluded, Unbounded};
 use crate::hash::ContentHash;
 use crate::path::SpacePath;
 
-use super::super::lives::{FileNumber, Lives, Undoing};
+use super::super::lives::undoing::Undoing;
+use super::super::lives::{FileNumber, Lives};
 use super::super::past_change::{ChangeNumber, PastChange, PastChangeKind};
 use super::{
     LeftChange, LeftReason, Obstacle, PathNow, UndoFacts, UndoPlan, UndoStep, folders_above,
@@ -167,8 +168,8 @@ fn below<'m, V>(
 }
 
 impl Planner<'_> {
-    /// Returns the last change after `after` that made what is at a path, the file with a version or
-    /// the folder for `None`, if it is not to be taken back and not one of the owner's.
+    /// Returns the last change after `after` that made what is at a path, the file with a version
+    /// or the folder for `None`, if it is not to be taken back and not one of the owner's.
     fn made_by_other(
         &self,
         path: &SpacePath,

@@ -695,8 +695,8 @@ impl TwoAgents {
         Self { world, changes }
     }
 
-    /// Takes back what one agent did. Panics if a version goes from the disk that this agent did not
-    /// make.
+    /// Takes back what one agent did. Panics if a version goes from the disk that this agent did
+    /// not make.
     fn undo(&mut self, agent: usize) -> UndoPlan {
         let changes = self.changes[agent].clone();
         let made = |version| changes.iter().any(|change| change.after == Some(version));

@@ -43,23 +43,24 @@ pub(super) fn run(
         return Err(nothing_found(&owner, &query)?);
     };
     let (plan, paths) = (&planned.plan, planned.shown_paths());
+    let is_of_one = query.client.is_some() || query.callers.is_some() || query.call.is_some();
     if matches.get_flag("json") {
         terminal::write_json(output, &plan_json(&planned))?;
-        return refuse(&planned.shortfalls(), (Tense::Planned, &paths));
+        return refuse(&planned.shortfalls(), (Tense::Planned, &paths), is_of_one);
     }
     write_plan(plan, output, (colours, &paths))?;
     if plan.steps.is_empty() {
         writeln!(output, "Nothing is to be done.")?;
-        return refuse(&planned.shortfalls(), (Tense::Planned, &paths));
+        return refuse(&planned.shortfalls(), (Tense::Planned, &paths), is_of_one);
     }
     if !matches.get_flag("yes") {
         writeln!(output, "Nothing was changed. Add --yes to do this.")?;
-        return refuse(&planned.shortfalls(), (Tense::Planned, &paths));
+        return refuse(&planned.shortfalls(), (Tense::Planned, &paths), is_of_one);
     }
     let made = carry_out(&owner, &planned)?;
     let (done, all) = (made.done(), plan.steps.len());
     writeln!(output, "{done} of {all} done.{}", owner.how_to_take_back())?;
-    refuse(&made.shortfalls(), (Tense::Made, &paths))
+    refuse(&made.shortfalls(), (Tense::Made, &paths), is_of_one)
 }
 
 /// Says why there is nothing to take back: the argument names nobody, or nothing was changed then.
@@ -149,15 +150,26 @@ enum Tense {
     Made,
 }
 
-/// Fails with a line for each reason why an undo is not whole, unless there is none.
+/// Fails with a line for each reason why an undo is not whole, unless there is none. For an undo of
+/// one client or call, a line says what takes back what several did to the same files.
 fn refuse(
     shortfalls: &[Shortfall<'_>],
     (tense, paths): (Tense, &ShownPaths),
+    is_of_one: bool,
 ) -> Result<(), Failure> {
     if shortfalls.is_empty() {
         return Ok(());
     }
-    let lines: Vec<String> = shortfalls.iter().map(|it| line_of(it, (tense, paths))).collect();
+    let mut lines: Vec<String> = shortfalls.iter().map(|it| line_of(it, (tense, paths))).collect();
+    let is_behind =
+        |it: &Shortfall<'_>| matches!(it, Shortfall::Left(left) if left.why.is_behind_others());
+    if is_of_one && shortfalls.iter().any(is_behind) {
+        lines.push(
+            "what several clients did to the same files, `stile undo --since TIME` takes back \
+             for all of them at once"
+                .to_owned(),
+        );
+    }
     Err(Failure::Failed(format!("not everything can be taken back:\n{}", lines.join("\n"))))
 }
 
