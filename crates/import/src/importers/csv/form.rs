@@ -798,8 +798,9 @@ fn sample_records(sample: &[u8], first: u64, delimiter: u8) -> Vec<SampleRecord>
 
 /// Returns the index of the first record of the table: the first one with at least as many cells as
 /// most records have, three fifths of them filled. A header with one cell less directly above
-/// belongs to the table, so that the rows are reported as what they are. Of several records without
-/// values the one directly above the values is the header.
+/// belongs to the table, so that the rows are reported as what they are, but a line with values
+/// above names is none. Of several records without values the one directly above the values is the
+/// header.
 fn first_of_table(records: &[SampleRecord]) -> usize {
     if let Some(header) = header_behind_narrower_lines(records) {
         return header;
@@ -812,10 +813,13 @@ fn first_of_table(records: &[SampleRecord]) -> usize {
         return header;
     }
     let above = first.checked_sub(1).and_then(|above| records.get(above));
+    let has_own = records.get(first).is_some_and(|record| !has_values(record))
+        && records.get(first + 1).is_some_and(has_values);
     let is_header = above.zip(records.get(first)).is_some_and(|(above, record)| {
         above.filled() >= 2
             && above.cells.len() + 1 >= record.cells.len()
             && above.line + 1 == record.line
+            && !(has_own && has_values(above))
     });
     if is_header { first - 1 } else { first }
 }
@@ -847,7 +851,7 @@ fn header_behind_narrower_lines(records: &[SampleRecord]) -> Option<usize> {
 }
 
 /// Returns the index of the record above the first one that has a value in each column of values,
-/// if that record has words in all of them and lies behind `first`. Two columns of values are
+/// if that record has words in all of them and is not before `first`. Two columns of values are
 /// needed to tell a header from a row with an odd cell.
 fn header_above_values(records: &[SampleRecord], first: usize) -> Option<usize> {
     let below = records.get(first..)?;
@@ -877,7 +881,7 @@ fn header_above_values(records: &[SampleRecord], first: usize) -> Option<usize> 
         let cell = cell(above, column);
         !is_value(&cell) && cell.chars().any(char::is_alphabetic)
     });
-    (is_header && row > 1).then_some(first + row - 1)
+    is_header.then_some(first + row - 1)
 }
 
 /// Returns the index of the record with the names of fields that the stream declares: most of its

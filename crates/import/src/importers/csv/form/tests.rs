@@ -325,6 +325,28 @@ fn the_words_of_one_side_and_the_memory_of_the_column_give_the_sign() {
 }
 
 #[test]
+fn lines_about_the_account_directly_above_the_table_are_no_header() {
+    let many: String =
+        (1..=30).map(|day| format!("{:02}.01.2026;t{day};{day},50\n", day)).collect();
+    for rows_below in ["05.01.2026;a;1,00\n", "05.01.2026;a;1,00\n06.01.2026;b;2,00\n", &many] {
+        let table = format!("Datum;Text;Betrag\n{rows_below}");
+        let expected = rows(&table);
+        assert_eq!(expected.len(), rows_below.lines().count());
+        for above in ["Saldo;1.000,00\n", "Konto;123\nSaldo;1.000,00\n", "Konto;123\nInhaber;Ann\n"]
+        {
+            assert_eq!(rows(format!("{above}{table}")), expected, "{above}");
+        }
+    }
+    // One column of values is enough below a line with one.
+    let text = "Saldo;1.000,00\nText;Was;Betrag\na;b;1,00\nc;d;2,00\n";
+    assert_eq!(rows(text)[0], json!({ "Text": "a", "Was": "b", "Betrag": 1.0 }));
+    // A first row without its last cell is a row of a table without a header.
+    let bare =
+        form(b"05.01.2026;1,00\n06.01.2026;2,00;x\n07.01.2026;3,00;y\n", &CsvOptions::default());
+    assert_eq!(bare.unwrap().first_line, 1);
+}
+
+#[test]
 fn a_balance_has_no_side_and_what_has_signs_keeps_them() {
     let chase = "Details,Posting Date,Description,Amount,Type,Balance,Check or Slip #\n\
         DEBIT,01/31/2026,RENT,-1500.00,ACH_DEBIT,500.00,,\n\
