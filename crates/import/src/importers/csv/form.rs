@@ -305,6 +305,11 @@ impl CsvForm {
         });
         self.sides = side.and_then(|side| columns.get(side)).map(|(name, _)| name.clone());
         remarks.extend(table.remark(&columns, side));
+        for (at, (own, cells)) in columns.iter().zip(&sides).enumerate() {
+            if !remarks.iter().any(|(column, _)| *column == at) {
+                remarks.extend(cells.unread_amounts(own).map(|remark| (at, remark)));
+            }
+        }
         for (at, (name, evidence)) in columns.iter().enumerate() {
             if let Some(ColumnReading::Amount(AmountReading { currency: Some(currency), .. })) =
                 self.columns.get(at)
@@ -477,6 +482,9 @@ struct SideCells {
     /// Numbers that have a sign, and numbers that no other column than one of amounts has.
     signed: u64,
     spelled: u64,
+    /// How many cells are no numbers and have a digit, and the first of them.
+    odd: u64,
+    first_odd: Option<String>,
 }
 
 impl SideCells {
@@ -487,7 +495,7 @@ impl SideCells {
         }
         self.cells += 1;
         if self.texts.len() < 3 && !self.texts.iter().any(|text| text == cell) {
-            self.texts.push(shown_ends(cell, 24).to_string());
+            self.texts.push(shown_ends(cell, 24));
         }
         let mut numbers = DecimalMark::ALL.iter().filter_map(|&m| written_number::to_json(cell, m));
         if let Some(json) = numbers.next() {
@@ -495,6 +503,10 @@ impl SideCells {
             self.signed += u64::from(is_signed);
             self.spelled += u64::from(json.contains('.') || !written_number::is_plain(cell));
             return;
+        }
+        if cell.contains(char::is_numeric) {
+            self.odd += 1;
+            self.first_odd.get_or_insert_with(|| shown_ends(cell, 24));
         }
         // An amount shows how such a word is read.
         let amount = AmountReading { mark: DecimalMark::Point, currency: None, side: Some(0) };
@@ -505,6 +517,20 @@ impl SideCells {
         }
         self.has_letters |= cell.len() < 2;
         self.words.observe(cell);
+    }
+
+    /// Says that a column whose name speaks of amounts, and most of whose cells have digits, is
+    /// none of numbers.
+    fn unread_amounts(&self, (name, own): &(String, ColumnEvidence)) -> Option<String> {
+        let name = name.to_lowercase();
+        let is_named = AMOUNTS.iter().chain(&BALANCES).any(|part| name.contains(part));
+        let is_meant = is_named && self.odd * 2 > self.cells && !own.is_number() && !own.is_date();
+        let example = self.first_odd.as_ref().filter(|_| is_meant)?;
+        Some(format!(
+            "stays text: {} of {} cells, such as `{example}`, are not spelled as numbers that \
+             Stile reads, so nothing adds them up",
+            self.odd, self.cells
+        ))
     }
 
     fn words(&self) -> u64 {

@@ -378,3 +378,26 @@ fn unknown_words_that_may_be_a_direction_are_said() {
     let prices = why("Name,Type,Price\na,Big,12.50\nb,Small,5\n");
     assert!(!prices.contains("no minus"), "{prices}");
 }
+
+#[test]
+fn amounts_that_become_text_are_said() {
+    let why =
+        |text: &str| form(text.as_bytes(), &CsvOptions::default()).unwrap().reasons.join("; ");
+    for [one, other] in [["-4,20 Taler", "1.204,20 Taler"], ["~5", "~6"], ["5 x", "1 234 x"]] {
+        for name in ["Betrag", "Neuer Saldo", "Amount (account)"] {
+            let said = why(&format!("Tag;{name}\n2026-01-05;{one}\n2026-01-06;{other}\n"));
+            assert!(
+                said.contains(&format!("`{name}` stays text: 2 of 2 cells, such as `{one}`")),
+                "{said}"
+            );
+        }
+    }
+    for text in [
+        "Tag;Betrag\n2026-01-05;-4,20\n2026-01-06;1.204,20\n",
+        "Tag;Betrag\n2026-01-05;\n2026-01-06;offen\n",
+        "Tag;Amount due\n2026-01-05;2026-02-05\n2026-01-06;2026-02-06\n",
+        "Tag;Text\n2026-01-05;a 5\n2026-01-06;b 6\n",
+    ] {
+        assert!(!why(text).contains("stays text"), "{text}");
+    }
+}
