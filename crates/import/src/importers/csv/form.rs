@@ -474,8 +474,9 @@ struct SideCells {
     words: ColumnEvidence,
     /// How many cells make an amount negative, and how many leave it positive.
     counts: (u64, u64),
-    /// Whether a word for a side is shorter than two letters. Many columns have letters.
-    has_letters: bool,
+    /// Whether a word for a side is short. Many columns have letters, and states and titles such
+    /// as `AF` and `Dr`.
+    has_short_words: bool,
     cells: u64,
     /// The different texts, three at most.
     texts: Vec<String>,
@@ -515,7 +516,7 @@ impl SideCells {
             true => self.counts.0 += 1,
             false => self.counts.1 += 1,
         }
-        self.has_letters |= cell.len() < 2;
+        self.has_short_words |= cell.len() < 4;
         self.words.observe(cell);
     }
 
@@ -537,11 +538,11 @@ impl SideCells {
         self.counts.0 + self.counts.1
     }
 
-    /// Returns whether the words are those of a side: all cells, if they are not letters, or most
+    /// Returns whether the words are those of a side: all cells, if they are not short, or most
     /// beside a few other words, if both sides are there.
     fn is_meant(&self) -> bool {
         let is_both = self.counts.0 > 0 && self.counts.1 > 0;
-        !self.has_letters
+        !self.has_short_words
             && self.words() > 0
             && (self.words() == self.cells || is_both && self.words() * 2 >= self.cells)
     }

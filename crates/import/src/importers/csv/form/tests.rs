@@ -313,6 +313,8 @@ fn the_words_of_one_side_and_the_memory_of_the_column_give_the_sign() {
     let (signed, _, why) = amounts(third, &nothing);
     assert_eq!(signed, [json!(12.5), json!(3)]);
     assert!(why.contains("column 2 (`Debit`, `Fee`) may say"), "{why}");
+    let (signed, _, _) = amounts(&one.replace("Debit", "Dr").replace("Type", "Title"), &nothing);
+    assert_eq!(signed, [json!(12.5), json!(3)]);
     // A letter needs the memory.
     let letters = one.replace("Debit", "D");
     let (signed, _, why) = amounts(&letters, &nothing);
