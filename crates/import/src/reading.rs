@@ -77,6 +77,7 @@ impl ReadInputs {
                 let spelling = CsvOptions {
                     spelling: form.spelling,
                     currencies: form.currencies.clone(),
+                    sides: form.sides.clone(),
                     ..CsvOptions::default()
                 };
                 memory = memory.or(spelling);

@@ -409,6 +409,27 @@ fn what_is_remembered_gives_way_to_what_a_file_shows() {
 }
 
 #[test]
+fn the_column_that_gave_the_sign_gives_it_in_each_file_of_the_stream() {
+    let rig = rig();
+    let import = |name: &str, rows: &str| {
+        let text = format!("id,Date,Type,Amount\n{rows}");
+        import(&rig, &[file(&rig, name, &text)], &[], BadRowPolicy::Skip).unwrap()
+    };
+    import("1.csv", "a,2026-02-05,Debit,12.50\nb,2026-02-06,Credit,5\n");
+    import("2.csv", "c,2026-03-05,Debit,12.50\n");
+    import("3.csv", "d,2026-03-06,D,3.50\n");
+    let report = import("4.csv", "e,2026-03-07,Debit,1.50\nf,2026-03-08,Fee,2.50\n");
+    for (id, amount) in [("a", -12.5), ("c", -12.5), ("d", -3.5), ("e", -1.5)] {
+        assert_eq!(rig.record(id)["Amount"], amount, "{id}");
+    }
+    assert_eq!(rig.record("b")["Amount"], 5);
+    // The sign beside another word is open: the value does not fit, and the report says so.
+    assert_eq!(report.misfits["Amount"].rows, 1);
+    let says = report.read_as.iter().any(|line| line.contains("whose sign is open"));
+    assert!(says, "{:?}", report.read_as);
+}
+
+#[test]
 fn an_amount_in_another_currency_than_earlier_files_does_not_fit() {
     let rig = rig();
     let import = |name: &str, rows: &str| {

@@ -30,6 +30,8 @@ pub struct CsvOptions {
     pub delimiter: Option<u8>,
     /// The currency of each column whose amounts have one, by its name.
     pub currencies: BTreeMap<String, &'static str>,
+    /// The column whose words say which amounts are negative.
+    pub sides: Option<String>,
 }
 
 /// Whether a table begins with the names of its columns.
@@ -70,6 +72,7 @@ impl CsvOptions {
                     Some((column.clone(), written_number::currency_named(name.as_str()?)?))
                 })
                 .collect(),
+            sides: text("sides").map(str::to_owned),
         }
     }
 
@@ -88,13 +91,14 @@ impl CsvOptions {
             skipped_lines: self.skipped_lines.or(other.skipped_lines),
             header: self.header.or(other.header),
             delimiter: self.delimiter.or(other.delimiter),
+            sides: self.sides.or(other.sides),
         }
     }
 
     /// Returns a declaration as JSON that remembers these options; `None` if it does already.
     pub fn remember_in(&self, declaration: &Declaration) -> Option<Json> {
         let mut csv = Map::new();
-        let Self { spelling, encoding, skipped_lines, header, delimiter, currencies } = self;
+        let Self { spelling, encoding, skipped_lines, header, delimiter, currencies, sides } = self;
         let mut set = |name: &str, value: Option<Json>| {
             csv.extend(value.map(|value| (name.to_owned(), value)));
         };
@@ -104,6 +108,7 @@ impl CsvOptions {
         set("skip", skipped_lines.map(Json::from));
         set("header", header.map(|header| (header == HeaderRow::Present).into()));
         set("currencies", (!currencies.is_empty()).then(|| json!(currencies)));
+        set("sides", sides.as_deref().map(Json::from));
         set("delimiter", delimiter.map(|delimiter| char::from(delimiter).to_string().into()));
         if csv.is_empty() || Self::remembered(declaration) == *self {
             return None;
@@ -141,6 +146,7 @@ mod tests {
             header: Some(HeaderRow::Absent),
             delimiter: Some(b'|'),
             currencies: BTreeMap::from([("a".to_owned(), "EUR"), ("b".to_owned(), "kr")]),
+            sides: Some("Type".to_owned()),
         };
         let json = options.remember_in(&declaration).unwrap();
         assert_eq!(json["import"]["other"], 1);

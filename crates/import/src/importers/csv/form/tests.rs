@@ -285,3 +285,121 @@ fn space_around_names_and_numbers_is_left_out() {
         json!({ "Date": "2026-01-05", "Narration": "UPI ", "Debit Amount": 12.34 })
     );
 }
+
+#[test]
+fn the_words_of_one_side_and_the_memory_of_the_column_give_the_sign() {
+    let amounts = |text: &str, remembered: &CsvOptions| {
+        let open = || Ok(text.as_bytes());
+        let found = CsvForm::find_in(&open, &CsvOptions::default(), remembered, None).unwrap();
+        let rows = rows_of(text.as_bytes(), &found);
+        let amounts: Vec<Json> = rows.iter().map(|row| row["Amount"].clone()).collect();
+        let why = found.reasons.join("; ");
+        (amounts, CsvOptions { sides: found.sides, ..CsvOptions::default() }, why)
+    };
+    let nothing = CsvOptions::default();
+    let both = "Date,Type,Amount\n2026-02-05,Debit,12.50\n2026-02-06,Credit,5\n";
+    let one = "Date,Type,Amount\n2026-03-05,Debit,12.50\n2026-03-06,Debit,3\n";
+    let third = "Date,Type,Amount\n2026-03-05,Debit,12.50\n2026-03-06,Fee,3\n";
+    let (signed, memory, _) = amounts(both, &nothing);
+    assert_eq!(signed, [json!(-12.5), json!(5)]);
+    for memory in [&memory, &nothing] {
+        let (signed, sides, why) = amounts(one, memory);
+        assert_eq!((signed, sides.sides.as_deref()), (vec![json!(-12.5), json!(-3)], Some("Type")));
+        assert!(why.contains("negative where column 2 says `debit`"), "{why}");
+    }
+    let (signed, _, why) = amounts(third, &memory);
+    assert_eq!(signed, [json!(-12.5), json!("3")]);
+    assert!(why.contains("1 amount(s) beside other words in column 2"), "{why}");
+    let (signed, _, why) = amounts(third, &nothing);
+    assert_eq!(signed, [json!(12.5), json!(3)]);
+    assert!(why.contains("column 2 (`Debit`, `Fee`) may say"), "{why}");
+    let (signed, _, _) = amounts(&one.replace("Debit", "Dr").replace("Type", "Title"), &nothing);
+    assert_eq!(signed, [json!(12.5), json!(3)]);
+    // A letter needs the memory.
+    let letters = one.replace("Debit", "D");
+    let (signed, _, why) = amounts(&letters, &nothing);
+    assert_eq!(signed, [json!(12.5), json!(3)]);
+    assert!(why.contains("their sign is open"), "{why}");
+    assert_eq!(amounts(&letters, &memory).0, [json!(-12.5), json!(-3)]);
+    // What is no table of an account says and changes nothing.
+    let cards = "Name,Card type\nAnn,Debit\nBo,Debit\n";
+    assert!(form(cards.as_bytes(), &nothing).unwrap().reasons.is_empty());
+}
+
+#[test]
+fn lines_about_the_account_directly_above_the_table_are_no_header() {
+    let many: String =
+        (1..=30).map(|day| format!("{:02}.01.2026;t{day};{day},50\n", day)).collect();
+    for rows_below in ["05.01.2026;a;1,00\n", "05.01.2026;a;1,00\n06.01.2026;b;2,00\n", &many] {
+        let table = format!("Datum;Text;Betrag\n{rows_below}");
+        let expected = rows(&table);
+        assert_eq!(expected.len(), rows_below.lines().count());
+        for above in ["Saldo;1.000,00\n", "Konto;123\nSaldo;1.000,00\n", "Konto;123\nInhaber;Ann\n"]
+        {
+            assert_eq!(rows(format!("{above}{table}")), expected, "{above}");
+        }
+    }
+    // One column of values is enough below a line with one.
+    let text = "Saldo;1.000,00\nText;Was;Betrag\na;b;1,00\nc;d;2,00\n";
+    assert_eq!(rows(text)[0], json!({ "Text": "a", "Was": "b", "Betrag": 1.0 }));
+    // A first row without its last cell is a row of a table without a header.
+    let bare =
+        form(b"05.01.2026;1,00\n06.01.2026;2,00;x\n07.01.2026;3,00;y\n", &CsvOptions::default());
+    assert_eq!(bare.unwrap().first_line, 1);
+}
+
+#[test]
+fn a_balance_has_no_side_and_what_has_signs_keeps_them() {
+    let chase = "Details,Posting Date,Description,Amount,Type,Balance,Check or Slip #\n\
+        DEBIT,01/31/2026,RENT,-1500.00,ACH_DEBIT,500.00,,\n\
+        CREDIT,01/30/2026,PAY,2000.00,ACH_CREDIT,2000.00,,\n";
+    let read = rows(chase);
+    assert_eq!((&read[0]["Amount"], &read[0]["Balance"]), (&json!(-1500.0), &json!(500.0)));
+    let near = "Date,Amount,Balance,Type\n2026-02-05,12.50,87.50,Debit\n\
+        2026-02-06,5.00,92.50,Credit\n";
+    let read = rows(near);
+    assert_eq!((&read[0]["Amount"], &read[0]["Balance"]), (&json!(-12.5), &json!(87.5)));
+    let alone = "Date,Saldo,Type\n2026-02-05,12.50,Debit\n2026-02-06,5.00,Credit\n";
+    assert_eq!(rows(alone)[0]["Saldo"], json!(12.5));
+}
+
+#[test]
+fn unknown_words_that_may_be_a_direction_are_said() {
+    let why =
+        |text: &str| form(text.as_bytes(), &CsvOptions::default()).unwrap().reasons.join("; ");
+    for words in [("Paid", "Received"), ("+", "-"), ("Ritiro", "Versamento")] {
+        let table = format!(
+            "Date,Type,Amount\n2026-02-05,{},12.50\n2026-02-06,{},5\n2026-02-06,{},5\n",
+            words.0, words.1, words.0
+        );
+        let said = why(&table);
+        assert!(said.contains("`Amount` has no minus") && said.contains(words.0), "{said}");
+        let signed = why(&table.replace("12.50", "-12.50"));
+        assert!(!signed.contains("no minus"), "{signed}");
+    }
+    let prices = why("Name,Type,Price\na,Big,12.50\nb,Small,5\n");
+    assert!(!prices.contains("no minus"), "{prices}");
+}
+
+#[test]
+fn amounts_that_become_text_are_said() {
+    let why =
+        |text: &str| form(text.as_bytes(), &CsvOptions::default()).unwrap().reasons.join("; ");
+    for [one, other] in [["-4,20 Taler", "1.204,20 Taler"], ["~5", "~6"], ["5 x", "1 234 x"]] {
+        for name in ["Betrag", "Neuer Saldo", "Amount (account)"] {
+            let said = why(&format!("Tag;{name}\n2026-01-05;{one}\n2026-01-06;{other}\n"));
+            assert!(
+                said.contains(&format!("`{name}` stays text: 2 of 2 cells, such as `{one}`")),
+                "{said}"
+            );
+        }
+    }
+    for text in [
+        "Tag;Betrag\n2026-01-05;-4,20\n2026-01-06;1.204,20\n",
+        "Tag;Betrag\n2026-01-05;\n2026-01-06;offen\n",
+        "Tag;Amount due\n2026-01-05;2026-02-05\n2026-01-06;2026-02-06\n",
+        "Tag;Text\n2026-01-05;a 5\n2026-01-06;b 6\n",
+    ] {
+        assert!(!why(text).contains("stays text"), "{text}");
+    }
+}
