@@ -20,7 +20,7 @@ const NOTHING: [&str; 8] = ["-", "\u{2013}", "\u{2014}", "--", "n/a", "na", "nul
 
 /// Words for the two sides of an account in a column beside the amounts; the first of each pair
 /// makes an amount negative. In upper case.
-const SIDES: [(&str, &str); 8] = [
+const SIDES: [(&str, &str); 23] = [
     ("S", "H"),
     ("SOLL", "HABEN"),
     ("D", "C"),
@@ -29,7 +29,25 @@ const SIDES: [(&str, &str); 8] = [
     ("DEBIT", "CREDIT"),
     ("AF", "BIJ"),
     ("AUSGABE", "EINNAHME"),
+    ("AUSGABEN", "EINNAHMEN"),
+    ("LASTSCHRIFT", "GUTSCHRIFT"),
+    ("WITHDRAWAL", "DEPOSIT"),
+    ("EXPENSE", "INCOME"),
+    ("MONEY OUT", "MONEY IN"),
+    ("DÉBIT", "CRÉDIT"),
+    ("DÉPENSE", "RECETTE"),
+    ("CARGO", "ABONO"),
+    ("GASTO", "INGRESO"),
+    ("ADDEBITO", "ACCREDITO"),
+    ("USCITA", "ENTRATA"),
+    ("UT", "INN"),
+    ("OBCIĄŻENIE", "UZNANIE"),
+    ("WYDATEK", "WPŁYW"),
+    ("-", "+"),
 ];
+
+/// The most bytes of a word for a side.
+const MAX_SIDE_BYTES: usize = 12;
 
 /// What the cells of one column allow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,6 +82,8 @@ pub struct ColumnEvidence {
     not_number: Option<String>,
     /// For each pair of words for the sides of an account, the cells with either.
     sides: [(u64, u64); SIDES.len()],
+    /// Cells with nothing but a minus, which are no cells unless the others have a plus.
+    minuses: u64,
 }
 
 /// How many cells two spellings allow.
@@ -205,6 +225,7 @@ impl ColumnEvidence {
         }
         if NOTHING.iter().any(|nothing| nothing.eq_ignore_ascii_case(cell)) {
             self.not_number.get_or_insert_with(|| cell.to_owned());
+            self.minuses += u64::from(cell == "-");
             return;
         }
         self.cells += 1;
@@ -332,6 +353,9 @@ impl ColumnEvidence {
         let is_named = NAMES.iter().any(|part| name.contains(part));
         let lacks_name = name.starts_with("column_");
         self.sides.iter().zip(SIDES).position(|(&(negative, positive), (word, _))| {
+            if word == "-" {
+                return positive > 0 && positive == self.cells && self.minuses > 0;
+            }
             let is_both = negative > 0 && positive > 0;
             let is_meant = is_named || is_both && (word.len() > 1 || lacks_name);
             self.cells > 0 && negative + positive == self.cells && is_meant
@@ -360,7 +384,7 @@ impl ColumnEvidence {
 
 /// Returns the pair of words that a cell belongs to, and whether it makes an amount negative.
 fn side_of(cell: &str) -> Option<(usize, bool)> {
-    if cell.len() > 8 {
+    if cell.len() > MAX_SIDE_BYTES {
         return None;
     }
     let cell = if cell.len() > 1 { cell.to_uppercase() } else { cell.to_owned() };
@@ -717,6 +741,25 @@ mod tests {
             decide(&signed, NONE).unwrap().columns[0],
             ColumnReading::Number(DecimalMark::Comma)
         );
+    }
+
+    #[test]
+    fn each_pair_of_words_gives_the_sign() {
+        for (negative, positive) in SIDES.into_iter().filter(|(word, _)| word.len() > 1).chain([
+            ("-", "+"),
+            ("Withdrawal", "Deposit"),
+            ("D\u{e9}bit", "Cr\u{e9}dit"),
+            ("Obci\u{105}\u{17c}enie", "Uznanie"),
+        ]) {
+            let table = columns(&[("amount", &["12.50", "3.00"]), ("kind", &[negative, positive])]);
+            let reading = decide(&table, NONE).unwrap();
+            let ColumnReading::Amount(amount) = reading.columns[0] else { panic!("{reading:?}") };
+            assert_eq!(amount.to_json("12.50", Some(negative)).as_deref(), Some("-12.50"));
+            assert_eq!(amount.to_json("3.00", Some(positive)).as_deref(), Some("3.00"));
+        }
+        // A minus alone is nothing where no other cell is a plus.
+        let nothing = columns(&[("amount", &["12.50", "3.00"]), ("kind", &["-", "x"])]);
+        assert_eq!(decide(&nothing, NONE).unwrap().columns[0], ColumnReading::AsWritten);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub const MAX_DIGITS: usize = 15;
 const MAX_PLUS_DIGITS: usize = 6;
 
 /// The signs and codes of currencies that may stand beside a number.
-const CURRENCIES: &str = "$ € £ ¥ ₹ ₽ ₩ ₺ ₪ ฿ kr zł Fr. EUR USD GBP CHF JPY SEK NOK DKK PLN CZK HUF \
+const CURRENCIES: &str = "R$ Rs. Rs ₨ TL lei Kč Ft 円 元 ₫ ₴ лв. лв руб. $ € £ ¥ ₹ ₽ ₩ ₺ ₪ ฿ kr zł Fr. EUR USD GBP CHF JPY SEK NOK DKK PLN CZK HUF \
                           CAD AUD NZD INR BRL RUB CNY TRY ZAR MXN SGD HKD KRW RON BGN ILS AED THB";
 
 impl DecimalMark {
@@ -58,7 +58,9 @@ pub fn is_plain(text: &str) -> bool {
 
 /// Returns the number as JSON spells it; `None` for a text that is not a number with this mark.
 pub fn to_json(text: &str, mark: DecimalMark) -> Option<String> {
-    let (is_negative, has_plus, body) = Spelled::of(text)?.split();
+    let spelled = Spelled::of(text)?;
+    let has_currency = spelled.currency.is_some();
+    let (is_negative, has_plus, body) = spelled.split();
     let (whole, fraction) = match body.split_once(mark.character()) {
         Some((whole, fraction)) => (whole, Some(fraction)),
         None => (body, None),
@@ -75,7 +77,7 @@ pub fn to_json(text: &str, mark: DecimalMark) -> Option<String> {
     }
     let whole = match whole {
         "" => fraction.map(|_| "0".to_owned())?,
-        whole => without_groups(whole, mark, fraction.is_some())?,
+        whole => without_groups(whole, mark, fraction.is_some() || has_currency)?,
     };
     if whole.len() + fraction.map_or(0, str::len) > MAX_DIGITS {
         return None;
@@ -94,7 +96,7 @@ pub fn currency_named(name: &str) -> Option<&'static str> {
 
 /// Returns the code of the currency beside a number, or its sign if that has no code.
 pub fn currency(text: &str) -> Option<&'static str> {
-    const CODES: [(&str, &str); 8] = [
+    const CODES: [(&str, &str); 19] = [
         ("€", "EUR"),
         ("$", "USD"),
         ("£", "GBP"),
@@ -103,6 +105,17 @@ pub fn currency(text: &str) -> Option<&'static str> {
         ("₩", "KRW"),
         ("zł", "PLN"),
         ("Fr.", "CHF"),
+        ("R$", "BRL"),
+        ("TL", "TRY"),
+        ("lei", "RON"),
+        ("Kč", "CZK"),
+        ("Ft", "HUF"),
+        ("Rs", "Rs."),
+        ("₴", "UAH"),
+        ("₫", "VND"),
+        ("лв.", "BGN"),
+        ("лв", "BGN"),
+        ("руб.", "RUB"),
     ];
     let spelled = Spelled::of(text)?.currency?;
     Some(CODES.iter().find(|(sign, _)| *sign == spelled).map_or(spelled, |(_, code)| code))
@@ -143,6 +156,7 @@ impl<'t> Spelled<'t> {
             has_side: false,
             currency: None,
         };
+        spelled.take_dash_for_no_cents();
         spelled.take_side();
         // A sign may stand before and behind the currency.
         for _ in 0..2 {
@@ -155,6 +169,17 @@ impl<'t> Spelled<'t> {
                 && spelled.body.ends_with(|last| is_digit(last) || last == '.' || last == ',')
                 && spelled.minus_signs <= 1;
         is_number.then_some(spelled)
+    }
+
+    /// Takes the dash that the Swiss write in place of no cents, as in `5.–`.
+    fn take_dash_for_no_cents(&mut self) {
+        for dash in [".\u{2013}", ".\u{2014}", ".-", ".--", ",\u{2013}", ",\u{2014}", ",-", ",--"] {
+            let Some(rest) = self.body.strip_suffix(dash) else { continue };
+            if rest.ends_with(|last: char| last.is_ascii_digit()) {
+                self.body = rest;
+                return;
+            }
+        }
     }
 
     /// Takes the word for a side of an account, of which the first of each pair is negative.
@@ -214,12 +239,12 @@ fn has_cents(number: &str) -> bool {
 }
 
 /// Removes the marks between groups of digits. All marks are equal; the last group has three
-/// digits, and each before it two or three, as in India. A plain space is a mark only in a number
-/// with a fraction.
-fn without_groups(whole: &str, mark: DecimalMark, has_fraction: bool) -> Option<String> {
+/// digits, and each before it two or three, as in India. A plain space is a mark only in an amount:
+/// a number with a fraction or a currency.
+fn without_groups(whole: &str, mark: DecimalMark, is_amount: bool) -> Option<String> {
     let is_separator = |character: char| match character {
         '.' | ',' => character != mark.character(),
-        ' ' => has_fraction,
+        ' ' => is_amount,
         '\'' | '\u{2019}' | '\u{a0}' | '\u{202f}' | '\u{2009}' => true,
         _ => false,
     };
@@ -278,6 +303,17 @@ mod tests {
             ("+4.20", Some("4.20"), None),
             (".5", Some("0.5"), None),
             ("5.", Some("5"), None),
+            ("5.\u{2013}", Some("5"), Some("5")),
+            ("-1'204.\u{2013}", Some("-1204"), Some("-1204")),
+            ("12,-", Some("12"), Some("12")),
+            ("-1.204,20 TL", None, Some("-1204.20")),
+            ("R$ 1.204,20", None, Some("1204.20")),
+            ("-R$ 5,00", None, Some("-5.00")),
+            ("Rs. 500.00", Some("500.00"), None),
+            ("1,204円", Some("1204"), Some("1.204")),
+            ("12,50 Kč", None, Some("12.50")),
+            ("12,50 lei", None, Some("12.50")),
+            ("-1 204 Ft", Some("-1204"), Some("-1204")),
             ("+12", Some("12"), Some("12")),
             ("45.10 DR", Some("-45.10"), None),
             ("45.10CR", Some("45.10"), None),
@@ -302,6 +338,8 @@ mod tests {
         }
         assert_eq!(currency("1.204,20 EUR"), Some("EUR"));
         assert_eq!(currency("-€4"), Some("EUR"));
+        assert_eq!(currency("R$ 4"), Some("BRL"));
+        assert_eq!(currency("4 TL"), Some("TRY"));
         assert_eq!(["4.5", "-4.5", "0.0"].map(negated), ["-4.5", "4.5", "0.0"]);
         assert_eq!(currency("4"), None);
     }
