@@ -197,9 +197,8 @@ impl Recurrences {
             let occurrences = series.as_ref().and_then(|series| within(series, ranges));
             match occurrences {
                 Some((dates, _)) if dates.is_empty() => {
-                    if series.is_some_and(|series| series.begins_later()) {
-                        not.insert(key.to_owned());
-                    }
+                    let later = series.filter(Series::begins_later);
+                    not.extend(later.map(|_| key.to_owned()));
                 }
                 Some((dates, has_more)) => {
                     keys.insert(key.to_owned());
