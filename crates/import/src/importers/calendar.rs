@@ -429,7 +429,8 @@ mod tests {
             event("leap", "DTSTART;VALUE=DATE:19900229"),
             event(
                 "late",
-                "DTSTART;VALUE=DATE:20260112\r\nRRULE:FREQ=WEEKLY;COUNT=2\r\nEXDATE;VALUE=DATE:20260112",
+                "DTSTART;VALUE=DATE:20260112\r\nRRULE:FREQ=WEEKLY;COUNT=2\r\n\
+                 EXDATE;VALUE=DATE:20260112",
             ),
             event("days", "DTSTART;VALUE=DATE:20260110\r\nRDATE;VALUE=DATE:20260401,20260403"),
             event(

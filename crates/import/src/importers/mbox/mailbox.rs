@@ -7,8 +7,8 @@
 //! that writes a mailbox puts a `>` before a line of a message that looks like a From-line, so one
 //! `>` is removed from each line that is `From ` after one or more `>` (mboxrd; mboxo is a subset).
 //! A patch of Git begins like a message. Where the message so far has parts and their end has not
-//! come, a patch is an attachment. Lines end in LF or CRLF. `Content-Length` is ignored, because programs rewrite messages and keep
-//! it.
+//! come, a patch is an attachment. Lines end in LF or CRLF. `Content-Length` is ignored, because
+//! programs rewrite messages and keep it.
 //!
 //! *Source*: RFC 4155, appendix A; the manual page mbox(5) of qmail; `MboxMsgOutputStream` of
 //! Thunderbird.
@@ -268,8 +268,8 @@ fn boundary(message: &[u8]) -> Option<&[u8]> {
     own.filter(|own| !own.is_empty())
 }
 
-/// Returns whether a line is the first of a patch, as `git format-patch` writes it: with the name of
-/// the commit, and always the same date.
+/// Returns whether a line is the first of a patch, as `git format-patch` writes it: with the name
+/// of the commit, and always the same date.
 fn is_patch(line: &[u8]) -> bool {
     let commit = line.strip_prefix(b"From ").and_then(|rest| rest.split_at_checked(40));
     commit.is_some_and(|(name, date)| {

@@ -154,7 +154,8 @@ mod tests {
         let rig = crate::rig::rig();
         let message = |status: &str| {
             format!(
-                "From - Mon Jan  5 10:00:00 2026\nX-Mozilla-Status: {status}\nMessage-ID: <{status}@x>\n\ntext\n\n"
+                "From - Mon Jan  5 10:00:00 2026\nX-Mozilla-Status: {status}\n\
+                 Message-ID: <{status}@x>\n\ntext\n\n"
             )
         };
         let path = rig.write("Inbox.mbox", [message("0001"), message("0009")].concat());
