@@ -19,7 +19,7 @@ use stile_domain::records::infer::{Inference, InferredDeclaration, KeyChoice, ad
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::row;
-use stile_domain::records::source_version::ChangeTimeField;
+use stile_domain::records::source_version::{self, ChangeTimeField};
 use stile_domain::records::unix_time::UnixTimes;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::RecordService;
@@ -555,7 +555,8 @@ fn keep_derived(
     let key = fields.iter().find(|(name, _)| name == preset.key);
     let Some((_, FieldValue::Text(key))) = key else { return Ok(()) };
     let Ok(key) = RecordKey::parse(key) else { return Ok(()) };
-    for (name, stored) in batch.short_values(target, &key, preset.derived_fields)? {
+    let is_derived = |name: &str| preset.derived_fields.contains(&name);
+    for (name, stored) in batch.short_values(target, &key, is_derived)? {
         if let Some((_, value)) = fields.iter_mut().find(|(own, _)| *own == name) {
             *value = stored;
         }
@@ -563,20 +564,27 @@ fn keep_derived(
     Ok(())
 }
 
-/// Returns whether the stored record with a row's key is a later version of the row; `None` if the
-/// field does not tell.
+/// Returns whether the stored record with a row's key is a later version of the row, and the field
+/// that tells so: the one that the stream declares, or else one that either of them has. `None` if
+/// no field tells.
 fn is_older(
     batch: &WriteBatch<'_>,
     target: &TargetStream,
-    field: &ChangeTimeField,
+    declared: Option<&ChangeTimeField>,
     key: &RecordKey,
     row: &RecordFields,
-) -> Result<Option<bool>, Problem> {
-    let stored = batch.short_values(target, key, &[&field.name])?;
-    let value = |fields: &RecordFields| {
-        fields.iter().find(|(name, _)| *name == field.name).map(|(_, value)| value.clone())
-    };
-    Ok(field.is_older(value(row).as_ref(), value(&stored).as_ref()))
+) -> Result<Option<(ChangeTimeField, bool)>, Problem> {
+    let is_declared = |name: &str| declared.is_some_and(|field| field.name == name);
+    let is_wanted = |name: &str| is_declared(name) || source_version::is_time_of_change(name);
+    let stored = batch.short_values(target, key, is_wanted)?;
+    let by_declared = declared.and_then(|field| {
+        let value = |fields: &RecordFields| {
+            fields.iter().find(|(name, _)| *name == field.name).map(|(_, value)| value.clone())
+        };
+        let is_older = field.is_older(value(row).as_ref(), value(&stored).as_ref())?;
+        Some((field.clone(), is_older))
+    });
+    Ok(by_declared.or_else(|| ChangeTimeField::that_tells(row, &stored)))
 }
 
 fn has_usable_row(mut rows: InputRows<'_>) -> Result<bool, ImportError> {
@@ -848,6 +856,11 @@ impl StoringPass<'_> {
                 && row.fields.iter().any(|(name, _)| *name == field.name)
         });
         let is_version = says_when || age.is_some();
+        if let Some(field) = self.change_time.as_ref().filter(|_| says_when)
+            && let Some(preset) = self.completion.versioned_by(importer)
+        {
+            self.versions.number(preset, &field.name, &mut row.fields);
+        }
         if let Some(preset) = self.completion.versioned_by(importer).filter(|_| !is_version) {
             self.versions.make_unique(preset, &mut row.fields, |key, fields| {
                 // The stored record has addresses of blobs, which the row gets below.
@@ -871,17 +884,19 @@ impl StoringPass<'_> {
         };
         // Files are what their owner has now, whatever time they say.
         let mut is_known = None;
+        // The fields of a preset are all declared.
+        let declared = self.change_time.as_ref();
         if importer.name != markdown::IMPORTER.name
-            && let Some(field) = &self.change_time
+            && (declared.is_some() || importer.preset().is_none())
         {
             let had_records = match self.had_records {
                 Some(had) => had,
                 None => *self.had_records.insert(batch.has_records(target)?),
             };
             if had_records || says_when {
-                is_known = is_older(batch, target, field, key, &row.fields)?;
+                is_known = is_older(batch, target, declared, key, &row.fields)?;
             }
-            if is_known == Some(true) {
+            if let Some((field, true)) = &is_known {
                 self.report.count_older(&field.name);
                 return Ok(Ok(()));
             }

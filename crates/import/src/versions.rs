@@ -5,6 +5,10 @@
 //! of its digest behind the key. So no row is lost, and a second import gives each row the key that
 //! it has. The digests take about 40 MB of memory for each million rows.
 //!
+//! A row that says when it was changed is a version of the record with its key. Two such rows that
+//! say the same time are still two: the later one gets a number behind the key, so that its next
+//! version replaces it.
+//!
 //! Anybody can send a message with the identifier of another message. So for mail a stored record
 //! counts as the first, in whatever import it came.
 
@@ -22,6 +26,8 @@ use crate::preset::PresetDeclaration;
 pub(crate) struct VersionKeys {
     /// For each key the row that has it. 16 and 8 bytes of their digests are enough.
     taken: HashMap<[u8; 16], [u8; 8]>,
+    /// The same for rows that say when they were changed, for each key and time.
+    taken_at: HashMap<[u8; 16], [u8; 8]>,
 }
 
 impl VersionKeys {
@@ -56,6 +62,33 @@ impl VersionKeys {
             }
         }
         Ok(())
+    }
+
+    /// Appends a number to the key of a row if another row of this import has the key and says the
+    /// same time of its last change.
+    pub(crate) fn number(
+        &mut self,
+        preset: &PresetDeclaration,
+        time_field: &str,
+        fields: &mut RecordFields,
+    ) {
+        let Some(at) = fields.iter().position(|(name, _)| name == preset.key) else { return };
+        let Some((_, FieldValue::Text(first))) = fields.get(at) else { return };
+        let first = first.clone();
+        let time = fields.iter().filter(|(name, _)| name == time_field);
+        let time = row::to_json(&time.cloned().collect());
+        let content: [u8; 8] = digest_prefix(&json_without(fields, preset.derived_fields));
+        let mut key = first.clone();
+        for number in 2_u64.. {
+            match *self.taken_at.entry(digest_prefix(&format!("{key}\n{time}"))).or_insert(content)
+            {
+                own if own == content => break,
+                _ => key = format!("{first}#{number}"),
+            }
+        }
+        if let Some((_, FieldValue::Text(own))) = fields.get_mut(at) {
+            *own = key;
+        }
     }
 }
 

@@ -2,18 +2,21 @@
 //!
 //! A calendar's record holds its first date and the rule by which it repeats. So a range of times
 //! alone would find it in its first week and never again. Before a request is answered, the records
-//! with a rule that match the rest of its filter are looked at, and those that repeat within the
-//! range are let in. An answer says of each when that is, and what was not looked at.
+//! with a rule or further dates that match the rest of its filter are looked at, and those that
+//! repeat within the range are let in. One whose first date is among those on which it is not is
+//! not found by that date. A day that a date must equal is a range, too. An answer says of each
+//! when that is, and what was not looked at.
 //!
 //! A stream has such records if it declares the fields that the importer of calendars declares.
 //! Only fields that the caller may see are looked at.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value as Json, json};
-use stile_domain::records::declaration::Declaration;
+use stile_domain::records::declaration::{Declaration, RangeOperator};
 use stile_domain::records::filter::{Condition, FieldTest, RangeBound};
-use stile_domain::records::instant::Instant;
+use stile_domain::records::instant::{CalendarTime, Instant};
 use stile_domain::records::list_members::each_member;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::recurrence::{Occurrence, Series, SeriesFields};
@@ -28,7 +31,11 @@ use crate::field_selection::may_see;
 const KEY: &str = "id";
 const RULE: &str = "rule";
 const TIMES: [&str; 4] = ["date", "start", "end", "end_date"];
-const OTHERS: [&str; 3] = ["not_on", "also_on", "zone"];
+const OTHERS: [&str; 3] = [NOT_ON, ALSO_ON, "zone"];
+/// The field with the dates on which a record that repeats is not.
+const NOT_ON: &str = "not_on";
+/// The field with further dates. A record can have some and no rule.
+const ALSO_ON: &str = "also_on";
 /// How many records with a rule are looked at in a request.
 const MOST_RULES: usize = 2000;
 /// How many dates an answer says of a record.
@@ -69,16 +76,19 @@ impl Recurrences {
                 changed.push(condition.clone());
                 continue;
             };
-            let mut all = alternatives.clone();
+            let mut all = Vec::with_capacity(alternatives.len());
             for alternative in alternatives {
                 let (own, mut repeating) = divided(alternative);
                 if own.is_empty() {
+                    all.push(alternative.clone());
                     continue;
                 }
                 let around = others.iter().enumerate().filter(|(other, _)| *other != at);
                 let around = around.map(|(_, condition)| condition.clone());
                 let rest = repeating.iter().cloned().chain(around).collect();
-                let keys = found.keys(context, sources, ([own, ranges.clone()].concat(), rest))?;
+                let (keys, not) =
+                    found.keys(context, sources, ([own, ranges.clone()].concat(), rest))?;
+                all.push(alternative.iter().cloned().chain(none_of(not)).collect());
                 if !keys.is_empty() {
                     repeating.extend(repeating_of(keys));
                     all.push(repeating);
@@ -89,10 +99,11 @@ impl Recurrences {
         if !ranges.is_empty() {
             // What is known of a record from an alternative is narrower.
             let of_alternatives = std::mem::take(&mut found.dates);
-            let keys = found.keys(context, sources, (ranges.clone(), changed.clone()))?;
+            let (keys, not) = found.keys(context, sources, (ranges.clone(), changed.clone()))?;
+            let plain = ranges.into_iter().chain(none_of(not)).collect();
             match keys.is_empty() {
-                true => changed.extend(ranges),
-                false => changed.push(Condition::AnyOf(vec![ranges, repeating_of(keys).into()])),
+                true => changed.extend::<Vec<_>>(plain),
+                false => changed.push(Condition::AnyOf(vec![plain, repeating_of(keys).into()])),
             }
             found.dates.extend(of_alternatives);
         }
@@ -135,18 +146,23 @@ impl Recurrences {
     }
 
     /// Returns the keys of the records that repeat within ranges, among those of which the other
-    /// conditions hold.
+    /// conditions hold, and the keys of those that do not, though their first date may.
     fn keys(
         &mut self,
         context: ReadContext<'_>,
         sources: &[RecordSource],
         (ranges, mut others): (Vec<Condition>, Vec<Condition>),
-    ) -> Result<BTreeSet<String>, Problem> {
-        others.push(Condition::on(RULE, FieldTest::Exists(true)));
-        let mut keys = BTreeSet::new();
+    ) -> Result<(BTreeSet<String>, BTreeSet<String>), Problem> {
+        others.push(has_further_dates());
+        let mut keys = (BTreeSet::new(), BTreeSet::new());
         for (at, source) in sources.iter().enumerate() {
             if may_see(source, RULE) && repeats(&*context.declarations.get(source)?) {
-                self.look_at(context, (at, source), (&ranges, &others), &mut keys)?;
+                self.look_at(
+                    context,
+                    (at, source),
+                    (&ranges, &others),
+                    (&mut keys.0, &mut keys.1),
+                )?;
             }
         }
         Ok(keys)
@@ -158,7 +174,7 @@ impl Recurrences {
         context: ReadContext<'_>,
         (at, source): (usize, &RecordSource),
         (ranges, others): (&[Condition], &[Condition]),
-        keys: &mut BTreeSet<String>,
+        (keys, not): (&mut BTreeSet<String>, &mut BTreeSet<String>),
     ) -> Result<(), Problem> {
         let names: Vec<&str> = [KEY, RULE].into_iter().chain(TIMES).chain(OTHERS).collect();
         let (mut looked_at, mut unnamed) = (0, 0);
@@ -180,7 +196,10 @@ impl Recurrences {
             let (series, is_known) = series(context, &value)?;
             let occurrences = series.as_ref().and_then(|series| within(series, ranges));
             match occurrences {
-                Some((dates, _)) if dates.is_empty() => {}
+                Some((dates, _)) if dates.is_empty() => {
+                    let later = series.filter(Series::begins_later);
+                    not.extend(later.map(|_| key.to_owned()));
+                }
                 Some((dates, has_more)) => {
                     keys.insert(key.to_owned());
                     let mut dates: Vec<String> =
@@ -253,20 +272,79 @@ impl Recurrences {
     }
 }
 
-/// Divides conditions into ranges of the times of a calendar, and others.
-fn divided(conditions: &[Condition]) -> (Vec<Condition>, Vec<Condition>) {
-    let is_range = |condition: &Condition| match condition {
-        Condition::Field { field, test: FieldTest::Range(_, RangeBound::Time(_)) } => {
-            TIMES.contains(&field.as_str())
+/// What a condition on one of the times of a calendar asks for.
+enum AskedTime {
+    Range(RangeOperator, Instant),
+    /// One of these days.
+    Days(Vec<Instant>),
+}
+
+impl AskedTime {
+    /// Returns the field and what is asked of it; `None` for other conditions.
+    fn of(condition: &Condition) -> Option<(&str, Self)> {
+        let Condition::Field { field, test } = condition else { return None };
+        let day = |text: &String| match CalendarTime::parse(text)? {
+            CalendarTime::Date(day) => Some(Instant::from_day(day)),
+            CalendarTime::Moment(_) => None,
+        };
+        let days = |texts: Option<Vec<Instant>>| {
+            texts.filter(|_| matches!(field.as_str(), "date" | "end_date")).map(Self::Days)
+        };
+        let asked = match test {
+            FieldTest::Range(operator, RangeBound::Time(bound)) => {
+                Some(Self::Range(*operator, *bound))
+            }
+            FieldTest::Is(text) => days(day(text).map(|day| vec![day])),
+            FieldTest::IsAny(texts) => days(texts.iter().map(day).collect()),
+            _ => None,
+        };
+        asked.filter(|_| TIMES.contains(&field.as_str())).map(|asked| (field.as_str(), asked))
+    }
+
+    fn admits(&self, value: Instant) -> bool {
+        match self {
+            Self::Range(operator, bound) => operator.admits(value.cmp(bound)),
+            Self::Days(days) => days.contains(&value),
         }
-        _ => false,
-    };
-    conditions.iter().cloned().partition(is_range)
+    }
+
+    /// Returns the first and the last day that it admits, as far as it has any.
+    fn ends(&self) -> (Option<i64>, Option<i64>) {
+        match self {
+            Self::Range(operator, bound) if operator.admits(Ordering::Less) => {
+                (None, Some(bound.day()))
+            }
+            Self::Range(_, bound) => (Some(bound.day()), None),
+            Self::Days(days) => {
+                let days = || days.iter().map(|own| own.day());
+                (days().min(), days().max())
+            }
+        }
+    }
+}
+
+/// Divides conditions into those on the times of a calendar, and others.
+fn divided(conditions: &[Condition]) -> (Vec<Condition>, Vec<Condition>) {
+    conditions.iter().cloned().partition(|condition| AskedTime::of(condition).is_some())
 }
 
 /// Returns the conditions of the records that have these keys and a rule.
 fn repeating_of(keys: BTreeSet<String>) -> [Condition; 2] {
-    [Condition::on(KEY, FieldTest::IsAny(keys)), Condition::on(RULE, FieldTest::Exists(true))]
+    [Condition::on(KEY, FieldTest::IsAny(keys)), has_further_dates()]
+}
+
+/// Returns the condition of the records that do not have one of these keys and dates on which they
+/// are not; `None` if there is no such key.
+fn none_of(keys: BTreeSet<String>) -> Option<Condition> {
+    let is_other = |keys| vec![Condition::on(KEY, FieldTest::IsNone(keys))];
+    let has_all = vec![Condition::on(NOT_ON, FieldTest::Exists(false))];
+    (!keys.is_empty()).then(|| Condition::AnyOf(vec![is_other(keys), has_all]))
+}
+
+/// Returns the condition of the records that have a rule, or further dates without one.
+fn has_further_dates() -> Condition {
+    let exists = |field: &str| vec![Condition::on(field, FieldTest::Exists(true))];
+    Condition::AnyOf(vec![exists(RULE), exists(ALSO_ON)])
 }
 
 /// Whether a stream declares what the records of a calendar have.
@@ -278,32 +356,22 @@ fn repeats(declaration: &Declaration) -> bool {
 
 /// Returns the occurrences of a series within ranges, and whether there are more.
 fn within(series: &Series, ranges: &[Condition]) -> Option<(Vec<Occurrence>, bool)> {
+    let asked: Vec<_> = ranges.iter().filter_map(AskedTime::of).collect();
     let (mut from, mut to) = (None, None);
-    for condition in ranges {
-        let Condition::Field { field, test: FieldTest::Range(operator, RangeBound::Time(bound)) } =
-            condition
-        else {
-            continue;
-        };
-        let day = bound.day();
+    for (field, asked) in &asked {
         // The end of an occurrence is later than its day, and its day differs among zones.
-        let is_upper = operator.admits(std::cmp::Ordering::Less);
-        if is_upper {
+        let (first, last) = asked.ends();
+        if let Some(day) = last {
             to = Some(to.map_or(day + 2, |to: i64| to.min(day + 2)));
-        } else if matches!(field.as_str(), "date" | "start") {
+        }
+        if let Some(day) = first.filter(|_| matches!(*field, "date" | "start")) {
             from = Some(from.map_or(day - 2, |from: i64| from.max(day - 2)));
         }
     }
     let is_wanted = |at: Occurrence| {
-        ranges.iter().all(|condition| match condition {
-            Condition::Field {
-                field,
-                test: FieldTest::Range(operator, RangeBound::Time(bound)),
-            } => {
-                let value: Option<Instant> = series.value(field, at);
-                value.is_some_and(|value| operator.admits(value.cmp(bound)))
-            }
-            _ => true,
+        asked.iter().all(|(field, asked)| {
+            let value: Option<Instant> = series.value(field, at);
+            value.is_some_and(|value| asked.admits(value))
         })
     };
     series.occurrences((from, to), MOST_DATES, &is_wanted)

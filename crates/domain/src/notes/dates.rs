@@ -37,6 +37,11 @@ pub(super) fn iso(text: &str) -> Option<String> {
     ))
 }
 
+/// Returns whether what [`iso`] converts is a date without a time.
+pub(super) fn is_day(text: &str) -> bool {
+    text.len() == "2025-03-01".len()
+}
+
 const MILLIS_PER_DAY: i64 = 86_400_000;
 
 /// Takes blanks. Returns whether there was one.

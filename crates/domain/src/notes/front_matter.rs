@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value as Json};
 
 use super::whitespace::trim_end;
-use super::yaml::{self, FrontMatterScalar, FrontMatterValue};
+use super::yaml::{self, FrontMatterScalar, FrontMatterValue, PlainDates};
 use crate::lines::BOM;
 
 pub(super) type FrontMatterMembers = Map<String, Json>;
@@ -71,12 +71,13 @@ impl<'a> Note<'a> {
 
 /// Returns the members of a file's front matter and the byte offset of its body.
 ///
-/// Values keep their spelling in the source, as in [`super::portable::to_json`]. For front matter
-/// that is absent, invalid or not wholly readable, the members are empty and the body begins at 0,
-/// so no text is lost.
+/// Values keep their spelling in the source, as in [`super::portable::to_json`], and so does a date
+/// without a time: whoever stores it must know that it is a day. For front matter that is absent,
+/// invalid or not wholly readable, the members are empty and the body begins at 0, so no text is
+/// lost.
 pub fn parse_front_matter(text: &str) -> (FrontMatterMembers, usize) {
     let parsed = fenced(text).and_then(|(front, body)| {
-        let front = yaml::members(front).filter(|front| front.is_whole)?;
+        let front = yaml::members(front, PlainDates::Days).filter(|front| front.is_whole)?;
         Some((front.members, text.len() - body.len()))
     });
     parsed.unwrap_or_default()
@@ -139,8 +140,8 @@ mod tests {
     fn invalid_front_matter_is_part_of_the_text() {
         for (text, members, body) in [
             (
-                "---\nb: 1\na: [x, 007]\ndate: 2025-03-01\n---\nbody\n",
-                r#"{"b":1,"a":["x","007"],"date":"2025-03-01T00:00:00.000Z"}"#,
+                "---\na: [x, 007]\ndate: 2025-03-01\nupdated: 2025-03-01 7:00:00\n---\nbody\n",
+                r#"{"a":["x","007"],"date":"2025-03-01","updated":"2025-03-01T07:00:00.000Z"}"#,
                 "body\n",
             ),
             ("---\r\na: 1\r\n---\r\n", r#"{"a":1}"#, ""),

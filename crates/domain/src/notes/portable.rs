@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::front_matter::{Front, FrontMatterMembers, Note};
 use super::note_path::NotePath;
-use super::yaml;
+use super::yaml::{self, PlainDates};
 
 /// A note that another server sent.
 #[derive(Clone, PartialEq)]
@@ -88,7 +88,9 @@ fn unwrapped(text: &str) -> Option<FrontMatterMembers> {
 pub fn to_json(path: &NotePath, text: &str) -> String {
     let note = Note::parse(text);
     let front = match note.front {
-        Front::Yaml(text) => yaml::members(text).map(|front| front.members).unwrap_or_default(),
+        Front::Yaml(text) => {
+            yaml::members(text, PlainDates::Times).map(|front| front.members).unwrap_or_default()
+        }
         _ => FrontMatterMembers::new(),
     };
     json!({ "path": path.as_str(), "frontmatter": front, "body": note.body }).to_string()

@@ -155,10 +155,19 @@ pub(super) struct FrontMatterJson {
     pub(super) is_whole: bool,
 }
 
+/// How the JSON of front matter has a date without a time in `date` or `updated`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PlainDates {
+    /// As the day that is written, which is the same in each time zone.
+    Days,
+    /// As a time, midnight UTC, for readers who need one.
+    Times,
+}
+
 /// Returns the whole front matter as JSON, each value in its spelling in the source; `None` for
 /// invalid front matter. A key that is not a scalar is omitted, and so is the key of
-/// [`unreadable`].
-pub(super) fn members(front: &str) -> Option<FrontMatterJson> {
+/// [`unreadable`]. A timestamp in `date` or `updated` becomes ISO 8601.
+pub(super) fn members(front: &str, plain_dates: PlainDates) -> Option<FrontMatterJson> {
     if front.len() > MAX_FRONT_MATTER_BYTES || !CheckedEvents::new(front).finish() {
         return None;
     }
@@ -174,6 +183,7 @@ pub(super) fn members(front: &str) -> Option<FrontMatterJson> {
         let [value] = values(front, [key]);
         if let Some(FrontMatterValue::Scalar(FrontMatterScalar { text, plain: true })) = value
             && let Some(iso) = dates::iso(&text)
+            && !(plain_dates == PlainDates::Days && dates::is_day(&text))
         {
             *member = iso.into();
         }

@@ -33,6 +33,9 @@ pub enum FieldTest {
     Is(String),
     /// The scalar equals one of these.
     IsAny(BTreeSet<String>),
+    /// The scalar equals none of these, or there is none. No request asks so: a server leaves out
+    /// records that it knows not to be in the range asked for.
+    IsNone(BTreeSet<String>),
     /// The field has a value that is not `null`, or has none.
     Exists(bool),
     /// The scalar refers to one of these record keys, see [`referenced_key`].
@@ -111,12 +114,16 @@ impl FieldTest {
         if let Self::Exists(wanted) = self {
             return value.is_some_and(|value| value != StoredValue::Null) == *wanted;
         }
+        if let Self::IsNone(unwanted) = self {
+            let is_any = |value| unwanted.iter().any(|unwanted| equals(value, unwanted));
+            return !value.is_some_and(is_any);
+        }
         value.is_some_and(|value| self.holds_of(value))
     }
 
     fn holds_of(&self, value: StoredValue<'_>) -> bool {
         match self {
-            Self::Exists(_) => false,
+            Self::Exists(_) | Self::IsNone(_) => false,
             Self::Is(wanted) => equals(value, wanted),
             Self::IsAny(wanted) => wanted.iter().any(|wanted| equals(value, wanted)),
             Self::PassesOver(passed) => passed.covers(value),
@@ -238,6 +245,9 @@ mod tests {
             all_hold(&[condition], RecordBody::new(&body(Null))).unwrap()
         };
         assert!(absent(false) && !absent(true));
+        let none = FieldTest::IsNone(["x".to_owned(), "1".to_owned()].into());
+        assert!(holds(Text("y"), none.clone()) && holds(Null, none.clone()));
+        assert!(!holds(Text("x"), none.clone()) && !holds(Number("1.0"), none));
         let any = FieldTest::IsAny(["x".to_owned(), "1".to_owned()].into());
         assert!(holds(Text("x"), any.clone()) && holds(Number("1.0"), any.clone()));
         assert!(!holds(Text("y"), any.clone()) && !holds(Null, any));

@@ -244,7 +244,7 @@ pub struct SeriesFields {
     pub end: Option<String>,
     /// The day after the first days.
     pub end_date: Option<String>,
-    /// The rule by which it repeats.
+    /// The rule by which it repeats, or several, a line each.
     pub rule: Option<String>,
     /// The name of the zone in which it repeats.
     pub zone: Option<String>,
@@ -257,7 +257,7 @@ pub struct SeriesFields {
 /// A record that repeats.
 #[derive(Clone, Debug)]
 pub struct Series {
-    rule: Option<Rule>,
+    rules: Vec<Rule>,
     /// The first day, where it takes place.
     first: i64,
     /// The time of the day, where it takes place, as RFC 3339 has it.
@@ -295,11 +295,9 @@ impl Occurrence {
 impl Series {
     /// Reads what a record says. `None` if it does not repeat, or has a rule that is not read.
     pub fn of(fields: &SeriesFields) -> Option<Self> {
-        let rule = match &fields.rule {
-            Some(rule) => Some(Rule::parse(rule)?),
-            None => None,
-        };
-        if rule.is_none() && fields.also_on.is_empty() {
+        let rules = fields.rule.iter().flat_map(|rules| rules.lines());
+        let rules = rules.map(Rule::parse).collect::<Option<Vec<_>>>()?;
+        if rules.is_empty() && fields.also_on.is_empty() {
             return None;
         }
         let zone = fields.zone.as_deref().and_then(Zone::named);
@@ -334,7 +332,7 @@ impl Series {
         };
         let also_on = fields.also_on.iter().filter_map(also).collect();
         let length = start.zip(time(&fields.end)).map(|(start, end)| end.0 - start.0);
-        Some(Self { rule, first, clock, length, days, not_on, also_on, zone })
+        Some(Self { rules, first, clock, length, days, not_on, also_on, zone })
     }
 
     /// Returns what a field of the record would hold for an occurrence, as filters compare it.
@@ -358,18 +356,31 @@ impl Series {
         most: usize,
         wanted: &dyn Fn(Occurrence) -> bool,
     ) -> Option<(Vec<Occurrence>, bool)> {
-        let mut found: BTreeSet<Occurrence> =
-            self.also_on.iter().copied().filter(|&own| wanted(own)).collect();
-        if let Some(rule) = &self.rule {
+        let mut found: BTreeSet<Occurrence> = self.besides().filter(|&own| wanted(own)).collect();
+        for rule in &self.rules {
+            // Each rule has its dates in order, and the first of all are among the first of each.
+            let mut own = BTreeSet::new();
             self.each_of_rule(rule, (from, to), &mut |at| {
                 if !self.is_left_out(at) && wanted(at) {
-                    found.insert(at);
+                    own.insert(at);
                 }
-                found.len() <= most
+                own.len() <= most
             })?;
+            found.append(&mut own);
         }
         let has_more = found.len() > most;
         Some((found.into_iter().take(most).collect(), has_more))
+    }
+
+    /// Whether the first date is one of those on which it does not take place.
+    pub fn begins_later(&self) -> bool {
+        let first = self.at(self.first);
+        first.is_some_and(|at| self.is_left_out(at))
+    }
+
+    /// Returns when it takes place besides.
+    fn besides(&self) -> impl Iterator<Item = Occurrence> {
+        self.also_on.iter().copied().filter(|&own| !self.is_left_out(own))
     }
 
     fn is_left_out(&self, at: Occurrence) -> bool {
@@ -531,6 +542,13 @@ mod tests {
         fields.not_on = vec!["2026-03-29T07:00:00Z".to_owned()];
         fields.also_on = vec!["2026-03-30T07:00:00Z".to_owned()];
         assert_eq!(first(&fields, 3), [days[0], "2026-03-30T07:00:00Z", days[2]]);
+        let rule = Some("FREQ=WEEKLY;COUNT=2\nFREQ=WEEKLY;BYDAY=TU;COUNT=1".to_owned());
+        assert!(!Series::of(&fields).unwrap().begins_later());
+        let later = SeriesFields { not_on: vec![days[0].to_owned()], ..fields.clone() };
+        assert!(Series::of(&later).unwrap().begins_later());
+        let both = SeriesFields { rule, ..fields.clone() };
+        let tuesday = "2026-03-24T08:00:00Z";
+        assert_eq!(first(&both, 3), [days[0], tuesday, "2026-03-30T07:00:00Z"], "two rules");
         let series = Series::of(&fields).unwrap();
         let (found, has_more) =
             series.occurrences((Some(20_700), Some(20_720)), 1, &|at| at.day >= 20_700).unwrap();

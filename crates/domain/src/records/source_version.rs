@@ -6,14 +6,15 @@
 use super::declaration::Declaration;
 use super::field_name;
 use super::stored_body::StoredValue;
-use super::value::FieldValue;
+use super::value::{FieldValue, RecordFields};
 
 /// The plain names of fields that have the time of the last change, in order of preference: in
 /// English, and as programs and people name it in German, French, Spanish, Italian, Portuguese,
 /// Dutch, Japanese, Korean and Chinese.
 const NAMES: &str = "updated updatedat updatedon updatetime lastupdated lastupdate modified \
     modifiedat modifiedon modifiedtime lastmodified lastmodifiedat lastmodifiedtime \
-    lastmodifieddate lastedited lasteditedtime lasteditedat editedat edited \
+    lastmodifieddate lastedited lasteditedtime lasteditedat editedat edited editedtimestamp \
+    timestampedited \
     letzteänderung letzteänderungum letzteänderungam zuletztgeändert zuletztgeändertam \
     zuletztbearbeitet zuletztbearbeitetam geändert geändertam geändertum bearbeitet bearbeitetam \
     aktualisiert aktualisiertam änderungsdatum dernièremodification datededernièremodification \
@@ -25,8 +26,11 @@ const NAMES: &str = "updated updatedat updatedon updatetime lastupdated lastupda
     最終更新日時 最終更新 更新日時 更新日 최종편집일시 최종편집 수정일 수정일시 上次编辑时间 \
     最后编辑时间 更新时间 修改时间 上次編輯時間 最後編輯時間";
 
-/// The beginning of the names of fields that only a changed record has.
+/// The beginning or the end of the names of fields that only a changed record has, or that are null
+/// in others.
 const EDITED: &str = "edited";
+/// The beginning of the names of fields that have the last of many changes.
+const LAST: &str = "last";
 
 /// The field that has the time at which a record was changed last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,18 +53,45 @@ impl ChangeTimeField {
         let named =
             times.filter_map(|field| Some((field_name::rank(&field.name, NAMES)?, &field.name)));
         let (_, name) = named.min_by_key(|(rank, _)| *rank)?;
-        let is_absent_before = field_name::plain(name).starts_with(EDITED);
-        Some(Self { name: name.clone(), is_absent_before })
+        Some(Self::named(name))
+    }
+
+    fn named(name: &str) -> Self {
+        let plain = field_name::plain(name);
+        let is_absent_before =
+            plain.starts_with(EDITED) || (plain.ends_with(EDITED) && !plain.starts_with(LAST));
+        Self { name: name.to_owned(), is_absent_before }
+    }
+
+    /// Finds the field by which a row and the record that is stored tell which is the older
+    /// version, whether the stream declares it or not: an export has no time of change before its
+    /// first change. Returns whether the row is the older one; `None` if no field tells.
+    pub fn that_tells(row: &RecordFields, stored: &RecordFields) -> Option<(Self, bool)> {
+        let mut names: Vec<(usize, &str)> = row
+            .iter()
+            .chain(stored)
+            .filter_map(|(name, _)| Some((field_name::rank(name, NAMES)?, name.as_str())))
+            .collect();
+        names.sort_unstable();
+        names.into_iter().find_map(|(_, name)| {
+            let value = |fields: &'_ RecordFields| {
+                fields.iter().find(|(own, _)| own == name).map(|(_, value)| value.clone())
+            };
+            let field = Self::named(name);
+            let is_older = field.is_older(value(row).as_ref(), value(stored).as_ref())?;
+            Some((field, is_older))
+        })
     }
 
     /// Returns whether a row is of an older version than the record that is stored, by the values
     /// that both have of the field. `None` if these do not tell.
     pub fn is_older(&self, row: Option<&FieldValue>, stored: Option<&FieldValue>) -> Option<bool> {
         let time = |value: Option<&FieldValue>| value.and_then(|it| StoredValue::from(it).time());
+        let is_absent = |value: Option<&FieldValue>| value.is_none_or(|it| *it == FieldValue::Null);
         match (time(row), time(stored)) {
             (Some(row), Some(stored)) => Some(row < stored),
-            (None, Some(_)) => (self.is_absent_before && row.is_none()).then_some(true),
-            (Some(_), None) => (self.is_absent_before && stored.is_none()).then_some(false),
+            (None, Some(_)) => (self.is_absent_before && is_absent(row)).then_some(true),
+            (Some(_), None) => (self.is_absent_before && is_absent(stored)).then_some(false),
             (None, None) => None,
         }
     }
@@ -87,7 +118,9 @@ mod tests {
         assert_eq!(field("updated", "uuid"), None, "it holds no times");
         let at = |text: &str| FieldValue::Text(text.to_owned());
         let (old, new) = (at("2026-01-05T10:00:00+01:00"), at("2026-01-05T09:00:01Z"));
-        for (name, is_absent_before) in [("Last edited time", false), ("edited_at", true)] {
+        for (name, is_absent_before) in
+            [("Last edited time", false), ("edited_at", true), ("timestampEdited", true)]
+        {
             let field = field(name, "date-time").unwrap();
             let is_older = |row, stored| field.is_older(row, stored);
             assert_eq!(is_older(Some(&old), Some(&new)), Some(true), "{name}");
@@ -97,6 +130,7 @@ mod tests {
             let absent = |is_older| is_absent_before.then_some(is_older);
             assert_eq!(is_older(None, Some(&new)), absent(true), "{name}");
             assert_eq!(is_older(Some(&new), None), absent(false), "{name}");
+            assert_eq!(is_older(Some(&FieldValue::Null), Some(&new)), absent(true), "{name}");
             assert_eq!(is_older(Some(&at("soon")), Some(&new)), None, "nothing is known");
         }
     }

@@ -205,7 +205,7 @@ fn ranges_of(test: &FieldTest) -> Option<Vec<KeyRange>> {
         add_keys_of(wanted, &mut keys);
     };
     match test {
-        FieldTest::Exists(_) => return None,
+        FieldTest::Exists(_) | FieldTest::IsNone(_) => return None,
         FieldTest::PassesOver(passed) => return Some(ranges_passed_over(*passed)),
         FieldTest::Is(wanted) => add_equal(wanted),
         FieldTest::IsAny(wanted) => wanted.iter().for_each(add_equal),

@@ -14,6 +14,7 @@ use std::io::{self, BufRead as _};
 use serde_json::json;
 use stile_domain::hash::ContentHash;
 use stile_domain::records::instant::Instant;
+use stile_domain::records::unix_time::UnixUnit;
 use stile_domain::records::value::FieldValue;
 use stile_store::foreign_database::{Cell, ForeignDatabase, IN_ARCHIVE, MAGIC};
 
@@ -358,7 +359,7 @@ fn read_html(bytes: &[u8]) -> Bookmarks {
                     url: url.into_owned(),
                     folder,
                     tags: attribute(attributes, "tags").map(Cow::into_owned).unwrap_or_default(),
-                    added: attribute(attributes, "add_date").and_then(|at| at.parse().ok()),
+                    added: attribute(attributes, "add_date").and_then(|at| seconds_of(&at)),
                     note: String::new(),
                 };
                 found.push((line, bookmark));
@@ -457,6 +458,13 @@ fn attribute<'t>(attributes: &'t str, name: &str) -> Option<Cow<'t, str>> {
         rest = next;
     }
     None
+}
+
+/// Returns the seconds since 1970 that a number says. Some programs write milliseconds or
+/// microseconds.
+fn seconds_of(digits: &str) -> Option<i64> {
+    let unit = UnixUnit::of(digits).unwrap_or(UnixUnit::Seconds);
+    unit.instant(digits).map(|Instant(micros)| micros / 1_000_000)
 }
 
 #[cfg(test)]
@@ -574,6 +582,19 @@ mod tests {
             let path = rig.write("only.html", only);
             let report = rig.import(&[crate::rig::recognised(&path)], &[], policy, |_| ()).unwrap();
             assert_eq!(report.left_out, BTreeMap::from([(SEARCHES, 1)]), "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn the_time_may_be_in_milliseconds_or_microseconds() {
+        for (digits, seconds) in [
+            ("1767600000", Some(1_767_600_000)),
+            ("1767600000123", Some(1_767_600_000)),
+            ("1767600000123456", Some(1_767_600_000)),
+            ("1", Some(1)),
+            ("soon", None),
+        ] {
+            assert_eq!(seconds_of(digits), seconds, "{digits}");
         }
     }
 

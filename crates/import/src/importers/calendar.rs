@@ -305,13 +305,20 @@ fn entry(
         ("attendees", all("ATTENDEE", &|line| vec![person(line)])),
         ("categories", all("CATEGORIES", &|line| line.parts(','))),
         ("status", text("STATUS")),
-        ("rule", text("RRULE")),
+        ("rule", rules(lines)),
         ("not_on", not_on),
         ("also_on", days("RDATE")),
         ("zone", own(zone)),
         ("updated", own(updated)),
     ];
     ImportRow::from_message(fields, Vec::new())
+}
+
+/// Returns the rules by which an entry repeats, a line each. Most have one.
+fn rules(lines: &[ContentLine]) -> Option<FieldValue> {
+    let rules = lines.iter().filter(|line| line.name == "RRULE").map(ContentLine::text);
+    let rules: Vec<String> = rules.filter(|rule| !rule.is_empty()).collect();
+    (!rules.is_empty()).then(|| FieldValue::Text(rules.join("\n")))
 }
 
 /// Returns the value of a line as it is written.
@@ -420,6 +427,17 @@ mod tests {
             event("once", "DTSTART;VALUE=DATE:20260210"),
             event("bad", "DTSTART:2026XX"),
             event("leap", "DTSTART;VALUE=DATE:19900229"),
+            event(
+                "late",
+                "DTSTART;VALUE=DATE:20260112\r\nRRULE:FREQ=WEEKLY;COUNT=2\r\n\
+                 EXDATE;VALUE=DATE:20260112",
+            ),
+            event("days", "DTSTART;VALUE=DATE:20260110\r\nRDATE;VALUE=DATE:20260401,20260403"),
+            event(
+                "rules",
+                "DTSTART;VALUE=DATE:20260106\r\nRRULE:FREQ=MONTHLY;BYMONTHDAY=8\r\n\
+                 RRULE:FREQ=MONTHLY;BYMONTHDAY=3",
+            ),
         ];
         let calendar = format!("BEGIN:VCALENDAR\r\n{}END:VCALENDAR\r\n", calendar.concat());
         let path = rig.write("a.ics", calendar);
@@ -442,8 +460,23 @@ mod tests {
         assert!(said.contains("1 record(s) repeat by their `rule` in the time"), "{said}");
         assert!(said.contains("1 record(s) repeat by a `rule` that is not expanded"), "{said}");
         assert_eq!(ids(&week("2026-02-16", "2026-02-17")), [], "it is not on that day");
-        let first = week("2026-01-06", "2026-01-08");
-        let run = json!(["2026-01-06T06:00:00Z", "2026-01-07T06:00:00Z"]);
+        let april = [
+            ("days".to_owned(), json!(["2026-04-01", "2026-04-03"])),
+            ("rules".to_owned(), json!(["2026-04-03"])),
+        ];
+        let mut found = ids(&week("2026-04-01", "2026-04-04"));
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        assert_eq!(found, april, "dates without a rule, and a second rule");
+        let on =
+            |day: &str| ids(&rig.get(Operation::ListRecords, "s", "", &[("filter[date]", day)]));
+        assert_eq!(on("2026-02-09"), [("choir".to_owned(), json!(["2026-02-09"]))], "on a day");
+        assert_eq!(on("2026-02-16"), [], "it is not on that day");
+        assert_eq!(on("2026-01-12"), [("choir".to_owned(), json!(["2026-01-12"]))], "the first");
+        let first = ids(&week("2026-01-12", "2026-01-13"));
+        assert_eq!(first, [("choir".to_owned(), json!(["2026-01-12"]))], "the first in a range");
+        assert_eq!(on("2026-02-10"), [("once".to_owned(), Value::Null)]);
+        let first = week("2026-01-07", "2026-01-08");
+        let run = json!(["2026-01-07T06:00:00Z"]);
         assert_eq!(ids(&first), [("run".to_owned(), run)]);
         let search = rig.get(
             Operation::Search,

@@ -277,13 +277,14 @@ mod tests {
     fn a_note_becomes_its_path_its_front_matter_and_its_text() {
         insta::assert_snapshot!(
             json_of(
-                "\u{feff}---\ntitle: Ferns\ntags: [moss, 007]\nrating: 4.5\ndone: true\nnone: ~\n\
-                 meta: {a: 1}\n---\n# Text\n"
+                "\u{feff}---\ntitle: Ferns\ndate: 2026-01-03\ntags: [moss, 007]\nrating: 4.5\n\
+                 done: true\nnone: ~\nmeta: {a: 1}\n---\n# Text\n"
             ).replace(",\"", ",\n\""),
             @r##"
         {"path":"a/b.md",
         "modified":"1970-01-01T00:00:00Z",
         "title":"Ferns",
+        "date":"2026-01-03",
         "tags":["moss",
         "007"],
         "rating":4.5,

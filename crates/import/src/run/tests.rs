@@ -75,6 +75,51 @@ fn of_two_exports_that_are_imported_together_the_later_version_stays() {
 }
 
 #[test]
+fn two_rows_with_one_key_and_one_time_of_change_are_two_records() {
+    let event = |summary: &str, changed: &str| {
+        format!(
+            "BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:u\nDTSTART:20260105T100000Z\nSUMMARY:{summary}\n\
+             LAST-MODIFIED:{changed}\nEND:VEVENT\nEND:VCALENDAR\n"
+        )
+    };
+    let rig = rig();
+    let files = |changed: &str| {
+        let name = |kind: &str| format!("{kind}-{changed}.ics");
+        ["home", "work"].map(|kind| file(&rig, &name(kind), event(kind, changed)))
+    };
+    let old = files("20260101T000000Z");
+    let import =
+        |inputs: &[ImportInput]| counts(&import(&rig, inputs, &[], BadRowPolicy::Skip).unwrap());
+    assert_eq!(import(&old), (2, 0, 0, 0));
+    assert_eq!(import(&old), (0, 0, 2, 0), "again");
+    assert_eq!(import(&files("20260102T000000Z")), (0, 2, 0, 0), "both were changed");
+    let summary = |key: &str| rig.record(key)["summary"].clone();
+    assert_eq!((summary("u"), summary("u#2")), ("home".into(), "work".into()));
+}
+
+#[test]
+fn an_older_export_undoes_no_edit_whose_time_is_not_declared() {
+    for (before, edited) in [
+        ("", r#","edited":"2026-02-01T00:00:00""#),
+        (r#","timestampEdited":null"#, r#","timestampEdited":"2026-01-05T11:01:00+01:00""#),
+    ] {
+        let rig = rig();
+        let row = |text: &str, more: &str| format!("{{\"id\":\"1\",\"text\":\"{text}\"{more}}}\n");
+        let old = file(&rig, "old.jsonl", row("Hi", before));
+        let new = file(&rig, "new.jsonl", row("Hi!!", edited));
+        let import = |input: &ImportInput| {
+            import(&rig, std::slice::from_ref(input), &["id"], BadRowPolicy::Skip).unwrap()
+        };
+        assert_eq!(counts(&import(&old)), (1, 0, 0, 0));
+        assert_eq!(counts(&import(&new)), (0, 1, 0, 0));
+        let report = import(&old);
+        assert_eq!(counts(&report), (0, 0, 1, 0), "{edited}");
+        assert_eq!(report.older.map(|(_, count)| count), Some(1));
+        assert_eq!(rig.record("1")["text"], "Hi!!");
+    }
+}
+
+#[test]
 fn a_contact_without_an_identifier_keeps_its_record_when_its_number_changes() {
     let card = |lines: &str| format!("BEGIN:VCARD\nVERSION:3.0\n{lines}\nEND:VCARD\n");
     let rig = rig();

@@ -250,19 +250,19 @@ impl<'t> WriteBatch<'t> {
         is_same.map(|is_same| !is_same).map_err(|_| Problem::Corrupt)
     }
 
-    /// Returns those of some fields of a record that are stored in it and not in pieces. Empty if
-    /// there is no such record.
+    /// Returns those fields of a record with the names wanted that are stored in it and not in
+    /// pieces. Empty if there is no such record.
     pub fn short_values(
         &self,
         target: &TargetStream,
         key: &RecordKey,
-        names: &[&str],
+        is_wanted: impl Fn(&str) -> bool,
     ) -> Result<RecordFields, Problem> {
         let Some((_, body)) = self.stored(target, key)? else { return Ok(RecordFields::new()) };
         let mut found = RecordFields::new();
         for entry in RecordBody::new(&body).entries() {
             let entry = entry.map_err(|_| Problem::Corrupt)?;
-            if let Some(value) = entry.value.short().filter(|_| names.contains(&entry.name)) {
+            if let Some(value) = entry.value.short().filter(|_| is_wanted(entry.name)) {
                 found.push((entry.name.to_owned(), value));
             }
         }

@@ -14,7 +14,7 @@ use stile_store::files;
 use super::mailbox::{MAX_MESSAGE_BYTES, RawMessageError};
 use super::message_rows::{MailboxRows, is_beginning_of_mail, message_row};
 use super::threads::Threads;
-use crate::importer::{Contents, ImportRows, ImportTarget, LocatedRow, UnusableRow};
+use crate::importer::{Contents, ImportRows, ImportTarget, LeftOutRows, LocatedRow, UnusableRow};
 use crate::source::InputPath;
 
 /// Returns whether an archive has a mailbox or a message.
@@ -87,6 +87,8 @@ pub(in crate::importers) struct ArchivedMail {
     packed: u64,
     target: ImportTarget,
     threads: Threads,
+    /// What the mailboxes that were read leave out.
+    left_out: Option<LeftOutRows>,
 }
 
 impl ArchivedMail {
@@ -132,6 +134,7 @@ impl ArchivedMail {
             before: 0,
             target: target.clone(),
             threads: Threads::default(),
+            left_out: None,
         })
     }
 
@@ -174,6 +177,9 @@ impl ImportRows for ArchivedMail {
                     Err(error) => Some((Arc::clone(&mailbox.file), unreadable(&error))),
                 };
                 self.before += mailbox.consumed();
+                if let Some((what, count)) = mailbox.left_out() {
+                    self.left_out.get_or_insert((what, 0)).1 += count;
+                }
                 self.mailbox = None;
                 if let Some((file, bad)) = failure {
                     return Ok(Some(LocatedRow { file, line: 1, row: Err(bad) }));
@@ -189,6 +195,10 @@ impl ImportRows for ArchivedMail {
                 return Ok(Some(row));
             }
         }
+    }
+
+    fn left_out(&self) -> Option<LeftOutRows> {
+        self.left_out
     }
 
     fn consumed(&self) -> u64 {

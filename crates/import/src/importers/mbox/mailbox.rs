@@ -6,8 +6,9 @@
 //! a From-line, which some programs leave out, is not part of the message before it. The program
 //! that writes a mailbox puts a `>` before a line of a message that looks like a From-line, so one
 //! `>` is removed from each line that is `From ` after one or more `>` (mboxrd; mboxo is a subset).
-//! Lines end in LF or CRLF. `Content-Length` is ignored, because programs rewrite messages and keep
-//! it.
+//! A patch of Git begins like a message. Where the message so far has parts and their end has not
+//! come, a patch is an attachment. Lines end in LF or CRLF. `Content-Length` is ignored, because
+//! programs rewrite messages and keep it.
 //!
 //! *Source*: RFC 4155, appendix A; the manual page mbox(5) of qmail; `MboxMsgOutputStream` of
 //! Thunderbird.
@@ -30,6 +31,8 @@ pub struct Mailbox<R> {
     began: Option<u64>,
     message: Vec<u8>,
     is_too_large: bool,
+    /// The end of the parts of the message so far, as far as it was searched.
+    parts_end: Option<PartsEnd>,
     /// The beginning of the next line, which was read to judge the line before it.
     peeked: Vec<u8>,
     is_over: bool,
@@ -92,6 +95,7 @@ impl<R: BufRead> Mailbox<R> {
             began: None,
             message: Vec::new(),
             is_too_large: false,
+            parts_end: None,
             peeked: Vec::new(),
             is_over: false,
         }
@@ -153,6 +157,7 @@ impl<R: BufRead> Mailbox<R> {
         self.line += 1;
         if let Some(kind) = FromLine::of(&line)
             && self.separates(kind)?
+            && !(is_patch(&line) && self.is_within_parts())
         {
             return Ok(MailboxLine::From);
         }
@@ -204,7 +209,29 @@ impl<R: BufRead> Mailbox<R> {
         Ok(is_header_field(&self.peeked))
     }
 
+    /// Returns whether the message so far has parts, and the end of them has not come.
+    fn is_within_parts(&mut self) -> bool {
+        let mut end = match self.parts_end.take() {
+            Some(end) => end,
+            None => match boundary(&self.message) {
+                Some(boundary) => {
+                    PartsEnd { line: [b"\n--", boundary, b"--"].concat(), searched: 0 }
+                }
+                None => return false,
+            },
+        };
+        let from = end.searched.saturating_sub(end.line.len()).min(self.message.len());
+        let rest = self.message.get(from..).unwrap_or_default();
+        let is_within = memchr::memmem::find(rest, &end.line).is_none();
+        if is_within {
+            end.searched = self.message.len();
+        }
+        self.parts_end = Some(end);
+        is_within
+    }
+
     fn finish(&mut self, line: u64) -> RawMessage {
+        self.parts_end = None;
         let mut bytes = std::mem::take(&mut self.message);
         if std::mem::take(&mut self.is_too_large) {
             return RawMessage { line, message: Err(RawMessageError::TooLarge) };
@@ -215,6 +242,39 @@ impl<R: BufRead> Mailbox<R> {
         bytes.truncate(length);
         RawMessage { line, message: Ok(bytes) }
     }
+}
+
+/// The line that ends the parts of a message.
+#[derive(Debug)]
+struct PartsEnd {
+    line: Vec<u8>,
+    /// How many bytes of the message do not have the line.
+    searched: usize,
+}
+
+/// Returns the boundary between the parts of a message, as its header has it.
+fn boundary(message: &[u8]) -> Option<&[u8]> {
+    const NAME: &[u8] = b"boundary=";
+    let ends = [&b"\n\n"[..], b"\n\r\n"];
+    let end = ends.iter().filter_map(|end| memchr::memmem::find(message, end)).min()?;
+    let header = message.get(..end)?;
+    let lower = header.to_ascii_lowercase();
+    memchr::memmem::find(&lower, b"multipart/")?;
+    let value = header.get(memchr::memmem::find(&lower, NAME)? + NAME.len()..)?;
+    let own = match value.strip_prefix(b"\"") {
+        Some(quoted) => quoted.split(|&byte| byte == b'"').next(),
+        None => value.split(|byte| byte.is_ascii_whitespace() || *byte == b';').next(),
+    };
+    own.filter(|own| !own.is_empty())
+}
+
+/// Returns whether a line is the first of a patch, as `git format-patch` writes it: with the name
+/// of the commit, and always the same date.
+fn is_patch(line: &[u8]) -> bool {
+    let commit = line.strip_prefix(b"From ").and_then(|rest| rest.split_at_checked(40));
+    commit.is_some_and(|(name, date)| {
+        name.iter().all(u8::is_ascii_hexdigit) && date.starts_with(b" Mon Sep 17 00:00:00 2001")
+    })
 }
 
 /// How many bytes of a line are searched for a date, and for the name of a header field.

@@ -86,6 +86,25 @@ fn a_from_line_has_a_date_an_address_or_nothing_and_a_header_follows_it() {
 }
 
 #[test]
+fn a_patch_is_an_attachment_within_parts_and_else_a_message() {
+    let patch = "From 0123456789abcdef0123456789abcdef01234567 Mon Sep 17 00:00:00 2001\n\
+                 From: Ann <ann@example.org>\nSubject: [PATCH]\n\n";
+    for end in ["\n", "\r\n"] {
+        let mail = format!(
+            "{FROM}Content-Type: multipart/mixed;\n boundary=\"=_x\"\n\n--=_x\n\ntext\n\n--=_x\n\n\
+             {patch}{patch}--=_x--\n\n{FROM}A: b\n\n{patch}"
+        );
+        let lines: Vec<u64> =
+            messages_of(&mail.replace('\n', end)).into_iter().map(|(line, _)| line).collect();
+        assert_eq!(lines, [1, 21, 24]);
+    }
+    let patches = messages_of(&[patch, patch].concat());
+    assert_eq!(patches.len(), 2, "a file of patches is a mailbox");
+    let cut = format!("{FROM}Content-Type: multipart/mixed; boundary=x\n\n--x\n\n{FROM}A: b\n");
+    assert_eq!(messages_of(&cut).len(), 2, "a message without its end");
+}
+
+#[test]
 fn a_message_that_is_too_large_is_refused_and_the_others_are_read() {
     assert_eq!(messages_of("Subject: no mailbox\n\nFrom a\n"), [(1, Err("not_a_mailbox"))]);
     assert_eq!(messages_of(&format!("\n x\n{FROM}")), [(2, Err("not_a_mailbox"))]);
