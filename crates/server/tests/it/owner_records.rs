@@ -747,7 +747,7 @@ fn owner_records_of_more_places_than_a_page_has_room_for_are_chosen_page_by_page
     let answer = place.send(&mut owner, &page, "/consent", &approve);
     let code = parameter(location(&answer).unwrap(), "code").unwrap();
     let tokens = client.redeem(&code).json();
-    let granted = &tokens["authorization_details"][0]["streams"][0]["connection_ids"];
+    let granted = &tokens["authorization_details"][0]["streams"][0]["instance_ids"];
     assert_eq!(*granted, json!(ticked), "{tokens}");
 }
 
