@@ -663,8 +663,8 @@ impl StreamForm {
         format!("{} from {from}{}", records(self.records), of_keys.unwrap_or_default())
     }
 
-    /// Shows the connections, if there are several, from the first one that is wanted on, and returns
-    /// the numbers of those that have room.
+    /// Shows the connections, if there are several, from the first one that is wanted on, and
+    /// returns the numbers of those that have room.
     fn places(&self, room: &mut Room) -> (Markup, Range<usize>) {
         let all = self.connections.len();
         if all < 2 {

@@ -483,8 +483,8 @@ impl<'a> RecordChoices<'a> {
         }
     }
 
-    /// Returns the number of the first connection that the page shows, and whether a button asks for
-    /// it.
+    /// Returns the number of the first connection that the page shows, and whether a button asks
+    /// for it.
     fn places_from(
         line: &StreamLine,
         connections: &BTreeMap<String, bool>,
