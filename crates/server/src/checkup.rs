@@ -9,13 +9,16 @@ use stile_domain::records::instant::Instant;
 use stile_store::journal;
 use stile_store::postgresql::Database;
 use stile_store::probe;
-use stile_store::state::{StateDir, StateError, TokenRecord};
+use stile_store::state::{StateDir, StateError, TokenRecord, reserve};
 use stile_store::state_backup::{self, RestoredState};
 
 /// The room without which a change of a larger file may fail, in bytes.
 const LITTLE_ROOM: u64 = 64 << 20;
 /// The room below which a person should know, in bytes.
 const ROOM_TO_NOTE: u64 = 1 << 30;
+/// What an owner does about errors of a state whose disk is full.
+pub const MAKE_ROOM: &str =
+    "the disk of the state folder is full: make room on it, and run this again";
 /// Midnight of 1 January 2026, before which no version of this program existed.
 const FIRST_SECOND: i64 = 1_767_225_600;
 /// How much of the journal is verified, in bytes: some 300,000 lines, in less than a second.
@@ -74,6 +77,14 @@ pub fn failed(step: &str, error: &StateError) -> Finding {
     Finding::bad(step, error.to_string(), "do as the message says")
 }
 
+/// Reports an error of a state whose disk may be full.
+fn failed_on_disk(step: &str, error: &StateError, state: &StateDir) -> Finding {
+    match reserve::is_disk_full(state) {
+        true => Finding::bad(step, error.to_string(), MAKE_ROOM),
+        false => failed(step, error),
+    }
+}
+
 /// Checks a folder and the room on its disk.
 pub fn folder(step: &str, shown: &str, path: &Path) -> Finding {
     let found = match probe::folder(path) {
@@ -103,10 +114,14 @@ pub fn folder(step: &str, shown: &str, path: &Path) -> Finding {
 }
 
 /// Checks the list of tokens, and the clock by what was written under it before.
-pub fn tokens(tokens: Result<Vec<TokenRecord>, StateError>, now: i64) -> Vec<Finding> {
+pub fn tokens(
+    tokens: Result<Vec<TokenRecord>, StateError>,
+    state: &StateDir,
+    now: i64,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     match tokens {
-        Err(error) => findings.push(failed("tokens", &error)),
+        Err(error) => findings.push(failed_on_disk("tokens", &error, state)),
         Ok(tokens) => {
             let live = tokens.iter().filter(|token| token.revoked.is_none() && token.expires > now);
             let detail = format!("{} made, {} of them valid", tokens.len(), live.count());
@@ -187,7 +202,9 @@ fn chain(state: &StateDir) -> Finding {
     let found = match journal::verify_newest(state, CHAIN_BYTES) {
         Ok(found) => found,
         Err(error) => {
-            return Finding::bad(STEP, format!("the journal cannot be read: {error}"), MEND);
+            // Nobody changed the journal of a disk that has no room to look at it.
+            let mend = if reserve::is_disk_full(state) { MAKE_ROOM } else { MEND };
+            return Finding::bad(STEP, format!("the journal cannot be read: {error}"), mend);
         }
     };
     let unread = match found.unread {

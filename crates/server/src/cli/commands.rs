@@ -38,11 +38,13 @@ mod update;
 use std::ffi::OsString;
 use std::io::Write;
 
+use clap::ArgMatches;
 use stile_import::attachment_text::child;
+use stile_store::state::{StateDir, reserve};
 
 use crate::cli::failure::Failure;
 use crate::cli::installation::Installation;
-use crate::cli::invocation::Invocation;
+use crate::cli::invocation::{Invocation, settings};
 use crate::cli::terminal::{Colours, local_time};
 use crate::cli::{arguments, first_steps};
 use crate::config::{Config, Environment, SettingsList as _};
@@ -117,14 +119,37 @@ pub(crate) fn run(
     let command = if is_short { first_steps::shortened(command) } else { command };
     // Snapshots must not depend on the terminal that the tests run in.
     let command = if cfg!(test) { command.term_width(100) } else { command };
-    let matches = command.try_get_matches_from(arguments).map_err(Failure::Arguments)?;
+    let matches = command
+        .try_get_matches_from(arguments)
+        .map_err(|error| Failure::Arguments(first_steps::with_nearest_first(error)))?;
     local_time::choose(&matches);
     let Some((name, matches)) = matches.subcommand() else { return Ok(()) };
     // Clap refuses a name that is not in the list.
     let Some((_, run)) = COMMANDS.iter().find(|(listed, _)| *listed == name) else { return Ok(()) };
     // What tests compare must not depend on the terminal that they run in.
     let colours = if cfg!(test) { Colours::Plain } else { Colours::of_output(environment) };
-    run(Invocation { matches, environment, output, colours })
+    let done = run(Invocation { matches, environment, output, colours });
+    done.map_err(|failure| with_full_disk(failure, matches, environment))
+}
+
+/// Adds to why a command failed that the disk of the state folder is full, if it is. SQLite reports
+/// that as other errors.
+fn with_full_disk(failure: Failure, matches: &ArgMatches, environment: Environment<'_>) -> Failure {
+    const FULL: &str = "the disk of the state folder is full";
+    let mut matches = matches;
+    while let Some((_, below)) = matches.subcommand() {
+        matches = below;
+    }
+    let is_full = || {
+        let config = settings(matches, environment).ok()?.config;
+        StateDir::open_existing(&config.state).ok().filter(reserve::is_disk_full)
+    };
+    match failure {
+        Failure::Failed(why) if !why.contains(FULL) && is_full().is_some() => {
+            Failure::Failed(format!("{why}; {FULL}: make room on it, then run the command again"))
+        }
+        failure => failure,
+    }
 }
 
 #[cfg(test)]

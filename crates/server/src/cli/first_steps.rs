@@ -64,6 +64,35 @@ pub(crate) fn as_flags(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
+/// The words that are commands to a person and that [`as_flags`] takes away.
+const WORDS: [&str; 2] = ["help", "version"];
+
+/// Orders the commands that a mistyped one may have meant by how near they are, the nearest first,
+/// and adds `help` and `version` where one of them is nearest.
+pub(crate) fn with_nearest_first(mut error: clap::Error) -> clap::Error {
+    use clap::error::{ContextKind, ContextValue};
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let typed = typed.clone();
+    let edits = |word: &str| strsim::levenshtein(&typed, word);
+    let mut similar = match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(similar)) => similar.clone(),
+        Some(ContextValue::String(similar)) => vec![similar.clone()],
+        _ => Vec::new(),
+    };
+    let nearest = similar.iter().map(|word| edits(word)).min();
+    let is_nearest = |word: &&str| {
+        edits(word) <= 1 + word.len() / 4 && nearest.is_none_or(|nearest| edits(word) < nearest)
+    };
+    similar.extend(WORDS.into_iter().filter(is_nearest).map(str::to_owned));
+    similar.sort_by_key(|word| edits(word));
+    if !similar.is_empty() {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(similar));
+    }
+    error
+}
+
 /// Returns whether the arguments ask for short help.
 pub(crate) fn wants_short_help(arguments: &[OsString]) -> bool {
     arguments.iter().take_while(|word| *word != "--").any(|word| word == "-h")
@@ -128,6 +157,23 @@ mod tests {
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_nearest_command_is_named_first() {
+        for (typed, meant) in [
+            ("serv", "serve"),
+            ("versio", "version"),
+            ("halp", "help"),
+            ("conect", "connect"),
+            ("tokn", "token"),
+        ] {
+            let command = crate::cli::arguments::command(Config::DECLARATIONS);
+            let error = command.try_get_matches_from(["stile", typed]).unwrap_err();
+            let text = with_nearest_first(error).to_string();
+            let (_, similar) = text.split_once("exist").unwrap();
+            assert_eq!(similar.split('\'').nth(1), Some(meant), "{text}");
+        }
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn findings(visit: &Visit<'_>, space: &OwnedSpace) -> Vec<Finding> {
     let folder =
         |step, path: &std::path::Path| checkup::folder(step, &path.display().to_string(), path);
     let mut findings = vec![folder("files", &space.root), folder("state", space.state.path())];
-    findings.extend(checkup::tokens(visit.server.tokens().list(), visit.now));
+    findings.extend(checkup::tokens(visit.server.tokens().list(), &space.state, visit.now));
     findings.extend(space.check_journal(instant(visit.now)));
     if let Ok(bytes) = space.journal.bytes() {
         findings.push(Finding::good("journal size", size(bytes)));

@@ -27,7 +27,8 @@ const PAGE: (&str, &str) = (IMPORT_PATH, "Import");
 /// The stream that is proposed for a format that proposes none.
 const PROPOSED_STREAM: &str = "records";
 const NO_RECORDS: &str = "There are no records here.";
-const NO_FILE: &str = "The file is here no longer. Send it again.";
+const NO_FILE: &str = "The file is here no longer. The server that took it keeps it for an hour at \
+    most, until it stops, and no other server has it. Send it again.";
 
 /// Lets the owner of records import into them, and nobody else.
 pub(super) fn may_import(visit: &Visit<'_>) -> Result<(), PageError> {

@@ -31,6 +31,9 @@ pub const MORE_FIELD: &str = "more-records";
 /// How the name of the button begins that opens a stream or shows others of its fields. Its value
 /// is the number of the first field.
 const OPEN_FIELD: &str = "open-fields-";
+/// How the name of the button begins that shows others of the connections of a stream. Its value is
+/// the number of the first connection.
+const OPEN_PLACES: &str = "open-places-";
 /// The name of the numbers of the first stream that the page shows and of the one behind its last,
 /// as in `12.20`, and the name of the buttons that show others.
 const AT_FIELD: &str = "streams-at";
@@ -97,6 +100,13 @@ pub fn opened_fields(form: &FormParameters) -> Option<(usize, usize)> {
     index.parse().ok().zip(first.parse().ok())
 }
 
+/// Returns the stream of which a button shows other connections, and the number of the first one to
+/// show; `None` if the form was sent by another button.
+pub fn opened_places(form: &FormParameters) -> Option<(usize, usize)> {
+    let (index, first) = form.named_from(OPEN_PLACES).next()?;
+    index.parse().ok().zip(first.parse().ok())
+}
+
 /// Which streams a page shows, by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamTurn {
@@ -129,6 +139,12 @@ pub enum UnreadableChoice {
     /// A time is malformed.
     #[error("A time of the records cannot be read, so nothing was granted. Choose it again.")]
     Time,
+    /// A time ends at or before its beginning, so no record has it.
+    #[error(
+        "A time of the records ends at or before it begins, so nothing was granted. Choose a later \
+         end."
+    )]
+    EndsFirst,
     /// The page had other fields than there are now.
     #[error("The fields of the records changed meanwhile, so nothing was granted. Choose again.")]
     OtherFields,
@@ -216,6 +232,8 @@ pub struct StreamForm {
     pub openness: Openness,
     /// The number of the first field to show.
     pub start: usize,
+    /// The number of the first connection to show, and whether a button asks for it.
+    pub places_from: (usize, bool),
     /// The fields to choose from; empty if there is no such stream.
     pub fields: Vec<FieldTick>,
     /// The names of the fields that the client would see.
@@ -257,6 +275,7 @@ impl RecordForm {
     pub fn markup(&self, bytes: usize) -> Markup {
         let mut room = Room::of(bytes);
         let more = room.take(self.more(&mut Room::of(MORE_BYTES.min(bytes / 4))));
+        let backward = room.take(self.backward());
         let closed: Vec<Markup> = self.streams.iter().map(StreamForm::closed).collect();
         let carried: Vec<Markup> = self.streams.iter().map(StreamForm::carried_alone).collect();
         let lengths = closed.iter().zip(&carried).map(|(closed, it)| (closed.0.len(), it.0.len()));
@@ -292,12 +311,33 @@ impl RecordForm {
                          another page or by a command. Below is what it sees now: choose again."
                     }
                 }
+                div id="backward-times" data-follows { (backward) }
                 div id="streams" data-grows {
                     @for stream in &streams { (stream) }
                     @for (_, stream) in unshown { (stream) }
                 }
                 div id="stream-turns" data-follows { (self.turns(&window, &shown)) }
                 div id="more-streams" data-follows { (more) }
+            }
+        }
+    }
+
+    /// Names the streams with a time that ends at or before it begins, wherever they are.
+    fn backward(&self) -> Markup {
+        let is_backward =
+            |it: &&StreamForm| it.is_ticked && it.unreadable == Some(UnreadableChoice::EndsFirst);
+        let names = self.streams.iter().filter(is_backward);
+        let names: Vec<_> = names.map(|it| shown_ends(&it.name, MAX_NAME)).collect();
+        html! {
+            @if !names.is_empty() {
+                p class="warning" role="alert" {
+                    "Nothing is decided yet: “Only before” is not after “Only since” in "
+                    @for (at, name) in names.iter().enumerate() {
+                        @if at > 0 { ", " }
+                        strong { bdi { (name) } }
+                    }
+                    ". Choose a later end, or leave one of them empty."
+                }
             }
         }
     }
@@ -500,7 +540,7 @@ impl StreamForm {
                     @if self.is_ticked {
                         input type="hidden" name=(stream_field(self.index)) value=(self.name);
                     }
-                    (self.carried(0..0, 0))
+                    (self.carried(0..0, 0..0))
                     (self.carried_times())
                 }
             }
@@ -526,7 +566,7 @@ impl StreamForm {
         html! {
             div class="stream" id={ "stream-of-" (self.index) } role="group" aria-label=(name) {
                 (self.tick())
-                (self.carried(0..0, 0))
+                (self.carried(0..0, 0..0))
                 (self.carried_times())
                 div class="seen" id={ "seen-" (self.index) } data-follows {
                     (self.said(self.brief.as_ref()))
@@ -541,7 +581,8 @@ impl StreamForm {
         if self.fields.is_empty() {
             return None;
         }
-        let mut room = Room::of(bytes.saturating_sub(TURN_BYTES));
+        let turns = if self.connections.len() > 1 { 2 * TURN_BYTES } else { TURN_BYTES };
+        let mut room = Room::of(bytes.saturating_sub(turns));
         let mut samples = Room::of(bytes / 3);
         let tick = room.take(self.tick());
         let times = room.take(self.times());
@@ -549,7 +590,10 @@ impl StreamForm {
         // The digits of what is carried, with the frame around them.
         let carried = 400 + self.fields.len() / 4 + self.connections.len() / 4;
         let mut room = room.part(room.left().saturating_sub(carried));
-        let mut place_room = room.part(room.left() / 4);
+        // A button that asks for connections shows more of them.
+        let (_, is_asked) = self.places_from;
+        let place_room = room.left() / if is_asked { 2 } else { 4 };
+        let mut place_room = room.part(place_room);
         let (places, shown_places) = self.places(&mut place_room);
         let (ticks, shown) = self.ticks(&mut room);
         let least = MIN_FIELDS.min(self.fields.len() - self.start);
@@ -593,7 +637,7 @@ impl StreamForm {
     }
 
     /// Carries how the fields and the connections stand, and which of them are shown.
-    fn carried(&self, shown: Range<usize>, places: usize) -> Markup {
+    fn carried(&self, shown: Range<usize>, places: Range<usize>) -> Markup {
         let fields: Vec<&str> = self.fields.iter().map(|field| field.name.as_str()).collect();
         let is_ticked = |at: usize| self.fields.get(at).is_some_and(|field| field.is_ticked);
         let connections: Vec<&str> = self.connections.iter().map(|(name, _)| &**name).collect();
@@ -603,7 +647,7 @@ impl StreamForm {
                 value=(CarriedTicks::text(&fields, shown, is_ticked));
             @if connections.len() > 1 {
                 input type="hidden" name=(connections_field(self.index))
-                    value=(CarriedTicks::text(&connections, 0..places, is_from));
+                    value=(CarriedTicks::text(&connections, places, is_from));
             }
         }
     }
@@ -619,30 +663,45 @@ impl StreamForm {
         format!("{} from {from}{}", records(self.records), of_keys.unwrap_or_default())
     }
 
-    /// Shows the connections, if there are several, and returns how many of them.
-    fn places(&self, room: &mut Room) -> (Markup, usize) {
-        if self.connections.len() < 2 {
-            return (html! {}, 0);
+    /// Shows the connections, if there are several, from the first one that is wanted on, and
+    /// returns the numbers of those that have room.
+    fn places(&self, room: &mut Room) -> (Markup, Range<usize>) {
+        let all = self.connections.len();
+        if all < 2 {
+            return (html! {}, 0..0);
         }
-        let places = room.fit(&self.connections, MAX_FIELDS, |(name, is_ticked)| {
+        let (start, is_asked) = self.places_from;
+        let from = self.connections.iter().enumerate().skip(start);
+        let places = room.fit(from, MAX_FIELDS, |(at, (name, is_ticked))| {
             html! {
                 li {
                     label class="choice" {
                         input type="checkbox" name=(connection_field(self.index, name)) value="on"
-                            checked[*is_ticked];
+                            checked[*is_ticked] autofocus[is_asked && at == start];
                         span { "from " bdi { (shown_ends(name, MAX_NAME)) } }
                     }
                 }
             }
         });
-        let others = self.connections.len() - places.shown;
-        let shown = html! {
+        let end = start + places.shown;
+        let markup = html! {
             ul class="fields" { (places) }
-            @if others > 0 {
-                p class="muted" { (others) " more places have no room here, and stay as they are." }
+            @if places.shown < all {
+                p class="muted" {
+                    @match all - places.shown {
+                        1 => { "1 more place has no room here, and stays as it is." }
+                        others => { (others) " more places have no room here, and stay as they are." }
+                    }
+                }
+                p class="links" {
+                    @if start > 0 {
+                        (self.place_turn(start.saturating_sub(places.shown), "The places before"))
+                    }
+                    @if end < all { (self.place_turn(end, "The next places")) }
+                }
             }
         };
-        (shown, places.shown)
+        (markup, start..end)
     }
 
     /// Shows the fields from the first one that is wanted on, and returns the numbers of those that
@@ -650,7 +709,7 @@ impl StreamForm {
     fn ticks(&self, room: &mut Room) -> (Markup, Range<usize>) {
         let fields = || self.fields.iter().enumerate().skip(self.start);
         // After a button was pressed, the focus is where its fields begin.
-        let is_wanted = self.openness == Openness::Wanted;
+        let is_wanted = self.openness == Openness::Wanted && !self.places_from.1;
         let focused = fields().find(|(_, field)| is_wanted && !field.is_required);
         let focused = focused.map(|(at, _)| at);
         let ticks = room.fit(fields(), MAX_FIELDS, |(at, field)| {
@@ -707,8 +766,17 @@ impl StreamForm {
     /// Returns a button that shows the fields from one on. Each stream has such buttons, so they
     /// name it to those who hear them one after the other.
     fn turn(&self, first: usize, words: &str) -> Markup {
+        self.button(OPEN_FIELD, first, words)
+    }
+
+    /// Returns a button that shows the connections from one on.
+    fn place_turn(&self, first: usize, words: &str) -> Markup {
+        self.button(OPEN_PLACES, first, words)
+    }
+
+    fn button(&self, opens: &str, first: usize, words: &str) -> Markup {
         html! {
-            button class="plain" name={ (OPEN_FIELD) (self.index) } value=(first) formnovalidate {
+            button class="plain" name={ (opens) (self.index) } value=(first) formnovalidate {
                 (words) span class="unseen" { ": " (shown_ends(&self.name, MAX_NAME)) }
             }
         }
@@ -743,6 +811,10 @@ impl StreamForm {
                 (Some(sentence), _) => p { strong { "It " (sentence) "." } },
                 (None, Some(UnreadableChoice::Time)) => p class="warning" {
                     "The time cannot be read, so it would see nothing of this."
+                },
+                (None, Some(UnreadableChoice::EndsFirst)) => p class="warning" {
+                    "The time ends at or before it begins, so it would see nothing of this. Choose a \
+                     later end."
                 },
                 (None, Some(_)) => p class="warning" {
                     "Its fields changed meanwhile, so it would see nothing of this. Choose again."

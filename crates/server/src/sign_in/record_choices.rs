@@ -27,7 +27,8 @@ use crate::pages::grant_words::{FEW_FIELDS, MAX_FIELDS, SeenTimes, TimesOf, seen
 use crate::pages::record_form::{
     AddedStream, BEGINNING_FIELD, FieldTick, MORE_FIELD, Openness, RecordForm, StreamForm,
     StreamTurn, UnreadableChoice, Unshown, connection_field, connections_field, field_field,
-    fields_field, opened_fields, since_field, stream_field, turned_list, until_field,
+    fields_field, opened_fields, opened_places, since_field, stream_field, turned_list,
+    until_field,
 };
 use crate::pages::times::{first_day_from, input_value};
 
@@ -62,6 +63,14 @@ struct ChosenStream {
     connections: BTreeSet<String>,
     fields: BTreeSet<String>,
     times: [Option<Instant>; 2],
+}
+
+impl ChosenStream {
+    /// Returns whether the time ends at or before it begins, so that no record would be seen.
+    fn ends_first(&self) -> bool {
+        let [since, until] = self.times;
+        self.is_ticked && since.zip(until).is_some_and(|(since, until)| since >= until)
+    }
 }
 
 /// What the owner can choose of.
@@ -128,7 +137,11 @@ impl<'a> RecordChoices<'a> {
             if line.origin == StreamOrigin::Asked && !Self::has(&line, form) {
                 continue;
             }
-            all.extend(self.request(&line, &self.choice(&line, Some(form))?));
+            let choice = self.choice(&line, Some(form))?;
+            if line.is_sent && choice.ends_first() {
+                return Err(UnreadableChoice::EndsFirst);
+            }
+            all.extend(self.request(&line, &choice));
         }
         Ok(all)
     }
@@ -457,6 +470,10 @@ impl<'a> RecordChoices<'a> {
         form: Option<&FormParameters>,
     ) -> (Openness, usize) {
         let carried = Self::carried(line, fields, form).ok().flatten();
+        let turned = form.and_then(opened_places).filter(|(index, _)| *index == line.index);
+        if turned.is_some() {
+            return (Openness::Wanted, carried.map_or(0, |carried| carried.shown.start));
+        }
         let opened = form.and_then(opened_fields).filter(|(index, _)| *index == line.index);
         match (opened, carried) {
             (Some((_, start)), _) => (Openness::Wanted, start),
@@ -466,6 +483,24 @@ impl<'a> RecordChoices<'a> {
         }
     }
 
+    /// Returns the number of the first connection that the page shows, and whether a button asks
+    /// for it.
+    fn places_from(
+        line: &StreamLine,
+        connections: &BTreeMap<String, bool>,
+        form: Option<&FormParameters>,
+    ) -> (usize, bool) {
+        let asked = form.and_then(opened_places).filter(|(index, _)| *index == line.index);
+        let names: Vec<&str> = connections.keys().map(String::as_str).collect();
+        let carried = || {
+            let form = form.filter(|form| Self::has(line, form))?;
+            let carried = CarriedTicks::read(form.get(&connections_field(line.index))?, &names)?;
+            Some(carried.shown.start)
+        };
+        let start = asked.map(|(_, first)| first).or_else(carried).unwrap_or_default();
+        (if start < names.len() { start } else { 0 }, asked.is_some())
+    }
+
     fn stream_form(&self, line: &StreamLine, form: Option<&FormParameters>) -> StreamForm {
         let offered = self.offered(line);
         let time_field = self.time_field(line);
@@ -473,9 +508,12 @@ impl<'a> RecordChoices<'a> {
         let mut fields = self.fields(line);
         let (openness, start) = Self::openness(line, &fields, form);
         let choice = self.choice(line, form);
-        let unreadable = choice.as_ref().err().copied();
+        let ends_first = choice.as_ref().is_ok_and(ChosenStream::ends_first);
+        let ends_first = ends_first.then_some(UnreadableChoice::EndsFirst);
+        let unreadable = choice.as_ref().err().copied().or(ends_first);
         let choice = choice.ok();
         let request = choice.as_ref().and_then(|chosen| self.request(line, chosen));
+        let request = request.filter(|_| ends_first.is_none());
         for field in &mut fields {
             field.is_ticked = choice.as_ref().is_some_and(|it| it.fields.contains(&field.name));
         }
@@ -520,6 +558,7 @@ impl<'a> RecordChoices<'a> {
             is_ticked: choice.as_ref().is_some_and(|chosen| chosen.is_ticked),
             unreadable,
             records: offered.iter().map(|stream| stream.records).sum(),
+            places_from: Self::places_from(line, &connections, form),
             connections: connections.into_iter().collect(),
             start: if start < fields.len() { start } else { 0 },
             openness,
@@ -569,7 +608,8 @@ impl<'a> RecordChoices<'a> {
 
 /// Returns whether a button of a form asks for other streams, or for other fields of one.
 pub fn turns(form: &FormParameters) -> bool {
-    StreamTurn::of(form).wanted.is_some() || turned_list(form).1 || opened_fields(form).is_some()
+    let opens = opened_fields(form).is_some() || opened_places(form).is_some();
+    opens || StreamTurn::of(form).wanted.is_some() || turned_list(form).1
 }
 
 /// Returns a digest of the streams that choices begin with, as they stand. A page may be sent to a

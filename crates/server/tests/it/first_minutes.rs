@@ -204,6 +204,137 @@ fn a_list_without_a_row_says_so_and_what_makes_one() {
 }
 
 #[test]
+fn access_before_the_first_start_is_to_the_folder_that_is_served_first() {
+    let newcomer = Newcomer::new();
+    let home = newcomer.rig.home();
+    // Nothing listens here, whatever else runs on this machine.
+    let before = |arguments: &[&str]| {
+        let mut command = newcomer.command(&home, arguments);
+        said(command.env("STILE_LISTEN", "127.0.0.1:1").output().unwrap())
+    };
+    let (output, error, code) = before(&["connect", "cursor", "--write"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(output.contains("In the folder that is served first, Cursor may read"), "{output}");
+    let default = home.join("stile");
+    let only = format!("`stile serve` without one\nserves {}.", default.display());
+    assert!(output.contains(&only) && !output.contains("In /"), "{output}");
+    let (token, error, _) = before(&["token", "--scope", "read:/", "--client", "scripts"]);
+    assert!(token.trim().starts_with("eyJ") && token.lines().count() == 1, "{token}");
+    assert!(error.contains("opens the one that is served first"), "{error}");
+    // No folder was served, so none can be named.
+    for arguments in [&["history"][..], &["undo", "--since", "5h"]] {
+        let (_, error, code) = newcomer.run(&home, arguments);
+        assert_eq!(code, Some(2), "{error}");
+        assert!(error.contains("no folder was served with this state yet"), "{error}");
+    }
+    let server = newcomer.rig.serve(&[]);
+    let told = server.said_after("clients that got access before a folder was served ");
+    let clients = "reach this one now: cursor, scripts; `stile token list` shows their tokens";
+    assert_eq!(told, clients);
+    drop(server);
+    let (output, error, code) = before(&["connect", "vscode", "--write"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(output.contains(&format!("In {}, ", newcomer.rig.root.display())), "{output}");
+    let (_, error, _) = before(&["token", "--scope", "read:/"]);
+    assert!(!error.contains("served first"), "{error}");
+}
+
+#[test]
+fn a_mistyped_command_is_told_the_nearest_one_first() {
+    let newcomer = Newcomer::new();
+    for (typed, meant) in [("serv", "'serve'"), ("versio", "'version'"), ("conect", "'connect'")] {
+        let (_, error, code) = said(newcomer.rig.command(&[typed]).output().unwrap());
+        let first = error.split("exist").nth(1).and_then(|rest| rest.split(' ').nth(1));
+        let first = first.unwrap().trim_end().trim_end_matches(',');
+        let first = first.lines().next().unwrap();
+        assert_eq!((first, code), (meant, Some(2)), "{error}");
+    }
+}
+
+/// A small file system, which only the administrator of the machine can mount.
+#[cfg(target_os = "linux")]
+struct SmallDisk<'a>(&'a Path);
+
+#[cfg(target_os = "linux")]
+impl<'a> SmallDisk<'a> {
+    fn mount(at: &'a Path) -> Option<Self> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs"]).arg(at);
+        let mounted = mount.stderr(Stdio::null()).status();
+        mounted.is_ok_and(|status| status.success()).then_some(Self(at))
+    }
+
+    fn fill(&self) {
+        use std::io::Write as _;
+
+        let mut filler = std::fs::File::create(self.0.join("filler")).unwrap();
+        for size in [65_536, 4_096, 512, 1] {
+            while filler.write_all(&vec![7; size]).is_ok() {}
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_named_by_commands_that_fail_on_it_and_by_the_doctor() {
+    let newcomer = Newcomer::new();
+    std::fs::create_dir_all(&newcomer.rig.state).unwrap();
+    let Some(disk) = SmallDisk::mount(&newcomer.rig.state) else {
+        return eprintln!("skipped: this user cannot mount a small disk");
+    };
+    let root = newcomer.rig.root.to_str().unwrap().to_owned();
+    let run = |arguments: &[&str]| {
+        let mut command = newcomer.command(&newcomer.rig.root, arguments);
+        command.args(["--root", &root]).env("STILE_LISTEN", "127.0.0.1:1");
+        said(command.output().unwrap())
+    };
+    let mint = ["token", "--scope", "read:/"];
+    assert_eq!(run(&mint).2, Some(0));
+    let rows = newcomer.rig.home().join("rows.jsonl");
+    std::fs::write(&rows, "{\"id\":\"a\"}\n").unwrap();
+    let names = ["--connection", "c", "--stream", "s", "--key", "id"];
+    let import = [&["import", rows.to_str().unwrap()][..], &names].concat();
+    let imported = newcomer.run(&newcomer.rig.root, &import);
+    assert_eq!(imported.2, Some(0), "{imported:?}");
+    disk.fill();
+    for arguments in [&mint[..], &["connect", "cursor", "--write"]] {
+        let (_, error, code) = run(arguments);
+        assert_eq!(code, Some(1), "{error}");
+        assert!(error.contains("the disk of the state folder is full: make room"), "{error}");
+    }
+    let (told, ..) = run(&["doctor"]);
+    assert!(told.contains("the disk of the state folder is full: make room on it"), "{told}");
+    for alarm in ["look who could write", "from a backup", "do as the message says"] {
+        assert!(!told.contains(alarm), "{alarm}: {told}");
+    }
+}
+
+#[test]
+fn a_token_that_a_server_with_a_provider_alone_refuses_is_warned_of() {
+    let newcomer = Newcomer::new();
+    let root = newcomer.rig.root.clone();
+    let mint = ["token", "--scope", "read:/"];
+    let warns = |environment: &[(&str, &str)]| {
+        let mut command = newcomer.command(&root, &mint);
+        let (token, error, code) =
+            said(command.envs(environment.iter().copied()).output().unwrap());
+        assert!(code == Some(0) && token.starts_with("eyJ"), "{error}");
+        error.contains("takes this token only if it has --sign-in-client too")
+    };
+    let issuer = ("STILE_ISSUER", "https://id.example");
+    assert!(!warns(&[]));
+    assert!(warns(&[issuer]));
+    assert!(!warns(&[issuer, ("STILE_SIGN_IN_CLIENT", "stile")]));
+}
+
+#[test]
 fn a_history_that_nothing_can_be_in_says_so() {
     let newcomer = Newcomer::new();
     for arguments in [&["history"][..], &["undo", "--since", "5h"]] {

@@ -660,6 +660,98 @@ fn owner_records_with_days_are_limited_by_days_whatever_the_zone_of_the_reader()
 }
 
 #[test]
+fn owner_records_of_a_time_that_ends_before_it_begins_are_refused_and_nothing_is_decided() {
+    let place = Place::new();
+    let rows = ["2026-01-01", "2026-01-31"];
+    let rows = rows.map(|day| format!("{}\n", json!({ "id": day, "booked": day })));
+    place.import("bank", "rows", &rows.concat());
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    let details =
+        json!([{ "type": "https://pdpp.dev/data-access", "streams": [{ "name": "rows" }] }]);
+    let asked = [("scope", "read:/work/"), ("authorization_details", &*details.to_string())];
+    let mut page = owner.open(&client.authorization_url(&asked));
+    for (since, until) in [("2026-02-01", "2026-01-01"), ("2026-01-01", "2026-01-01")] {
+        for button in [("do", "show"), ("decision", "approve")] {
+            let times = [("since-0", since), ("until-0", until), button];
+            page = place.send(&mut owner, &page, "/consent", &times);
+            assert_eq!(page.status, 200, "{page:?}");
+            let words = text_of(&page);
+            assert!(words.contains("“Only before” is not after “Only since” in"), "{words}");
+            assert!(!words.contains("It <strong>may see") && !words.contains("may see id"));
+            // What was chosen stays in the form.
+            let fields = form_to(&page, "/consent").fields;
+            assert!(fields.contains(&("until-0".to_owned(), until.to_owned())), "{fields:?}");
+            assert!(fields.contains(&("stream-0".to_owned(), "rows".to_owned())), "{fields:?}");
+        }
+    }
+    assert!(grants(&place).is_empty());
+    let times = [("since-0", "2026-01-01"), ("until-0", "2026-01-02"), ("decision", "approve")];
+    let answer = place.send(&mut owner, &page, "/consent", &times);
+    let code = parameter(location(&answer).unwrap(), "code").unwrap();
+    let tokens = client.redeem(&code).json();
+    let access = tokens["access_token"].as_str().unwrap();
+    let (_, seen) = records(&place, access, "rows");
+    assert!(seen.contains("2026-01-01") && !seen.contains("2026-01-31"), "{seen}");
+    // The page that changes it later refuses the same.
+    let edit = edit_page(&place, &mut owner);
+    let page = owner.get(&edit);
+    let times = [("since-0", "2026-01-02"), ("until-0", "2026-01-02"), ("do", "save")];
+    let saved = place.send(&mut owner, &page, "/owner/clients/edit", &times);
+    assert_eq!(saved.status, 409, "{saved:?}");
+    assert!(text_of(&saved).contains("ends at or before it begins"), "{}", text_of(&saved));
+}
+
+#[test]
+fn owner_records_of_more_places_than_a_page_has_room_for_are_chosen_page_by_page() {
+    let place = Place::new();
+    let connection = |number: usize| format!("c{number:02}{}", "x".repeat(58));
+    for number in 0..40 {
+        place.import(&connection(number), "rows", "{\"id\":\"a\"}\n");
+    }
+    // Other streams leave it less room.
+    let mut streams = vec![json!({ "name": "rows" })];
+    for number in 0..8 {
+        let name = format!("other{number}");
+        place.import("bank", &name, "{\"id\":\"a\"}\n");
+        streams.push(json!({ "name": name }));
+    }
+    let client = ScriptedClient::connect(&place.url());
+    let mut owner = place.signed_in_browser();
+    let mut page = ask(&client, &mut owner, &json!(streams));
+    let (mut seen, mut ticked) = (Vec::new(), Vec::new());
+    let button = "name=\"open-places-0\" value=\"";
+    loop {
+        assert!(page.body.len() <= MAX_PAGE, "the page has {} bytes", page.body.len());
+        let names = form_to(&page, "/consent").names;
+        let here = names.iter().filter_map(|name| name.strip_prefix("from-0-"));
+        let here: Vec<String> = here.map(str::to_owned).collect();
+        assert!(!here.is_empty() && here.len() < 40, "{here:?}");
+        ticked.push(here[0].clone());
+        seen.extend(here);
+        let words = text_of(&page);
+        let next = words.split(button).skip(1).map(|rest| rest.split_once('"').unwrap());
+        let next = next.filter(|(_, rest)| rest.contains("The next places")).last();
+        let Some((next, _)) = next else { break };
+        let first = format!("from-0-{}", ticked.last().unwrap());
+        let turn = [(first.as_str(), "on"), ("open-places-0", next), ("do", "")];
+        page = place.send(&mut owner, &page, "/consent", &turn);
+        assert_eq!(page.status, 200, "{page:?}");
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen, (0..40).map(connection).collect::<Vec<_>>());
+    assert!(ticked.len() > 1 && text_of(&page).contains(button), "a button leads back");
+    let last = format!("from-0-{}", ticked.last().unwrap());
+    let approve = [(last.as_str(), "on"), ("decision", "approve")];
+    let answer = place.send(&mut owner, &page, "/consent", &approve);
+    let code = parameter(location(&answer).unwrap(), "code").unwrap();
+    let tokens = client.redeem(&code).json();
+    let granted = &tokens["authorization_details"][0]["streams"][0]["instance_ids"];
+    assert_eq!(*granted, json!(ticked), "{tokens}");
+}
+
+#[test]
 fn owner_records_of_fields_with_names_of_another_alphabet_are_chosen_like_others() {
     let place = Place::new();
     // In a form each of these letters takes nine bytes, and in the page three.

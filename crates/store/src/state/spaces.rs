@@ -39,6 +39,8 @@ pub struct SpaceOfFolder {
     pub replaces_another: bool,
     /// Whether the state knows no other space, so that nobody has to name this one.
     pub is_only: bool,
+    /// Whether tokens may have been made for it before it had a folder, which open this one now.
+    pub was_without_folder: bool,
 }
 
 /// A space whose folder may have become another one, for its owner.
@@ -196,7 +198,8 @@ fn bound(
     let known = tables.first(query, values![identity, path], |row| row.get::<String>(0))?;
     let Some(audience) = known else { return Ok(None) };
     let is_only = audiences(tables)?.len() == 1;
-    Ok(Some(SpaceOfFolder { audience, replaces_another: false, is_only }))
+    let (replaces_another, was_without_folder) = (false, false);
+    Ok(Some(SpaceOfFolder { audience, replaces_another, is_only, was_without_folder }))
 }
 
 /// Finds the space of a folder, or binds the one that has no folder yet, or makes one.
@@ -209,13 +212,14 @@ fn bind(tables: Tables<'_>, identity: &str, path: &str) -> Result<SpaceOfFolder,
     let unbound = one("folder IS NULL", &[])?;
     let before = one("path = ?1", values![path])?;
     let replaces_another = known.is_none() && before.is_some();
+    let was_without_folder = known.is_none() && unbound.is_some();
     let audience = known.or(unbound).unwrap_or_else(new_audience);
     free_path(tables, path)?;
     let store = "INSERT INTO spaces (audience, folder, path) VALUES (?1, ?2, ?3) \
                  ON CONFLICT (audience) DO UPDATE SET folder = ?2, path = ?3";
     tables.execute(store, values![audience, identity, path])?;
     let is_only = audiences(tables)?.len() == 1;
-    Ok(SpaceOfFolder { audience, replaces_another, is_only })
+    Ok(SpaceOfFolder { audience, replaces_another, is_only, was_without_folder })
 }
 
 /// Takes a path from the space that has it. A path leads to one folder at a time.

@@ -26,7 +26,7 @@ use crate::cli::installation::{self, Installation};
 use crate::cli::invocation::{Invocation, settings, user_name};
 use crate::cli::terminal::{self, Colours, local_time, table, unix_time};
 use crate::clock::{unix_seconds, wall_clock};
-use crate::config::declarations::{PUBLIC_URL, ROOT, STATE};
+use crate::config::declarations::{PUBLIC_URL, STATE};
 use crate::config::{Environment, Resolved, Source, ToolNames};
 use crate::http::metadata::MCP_PATH;
 
@@ -51,7 +51,8 @@ pub(super) fn connect(
     let file = ClientFile::read(client, name(matches), environment)?;
     let order = Order::read(matches, environment, client)?;
     let present = file.entry()?;
-    let root = Some(order.root.as_path()).filter(|root| root.is_dir());
+    let is_known = !order.is_unserved || order.transport == Transport::Stdio;
+    let root = Some(order.root.as_path()).filter(|root| is_known && root.is_dir());
     access::print_doubts(&order.request.scopes, root)?;
     if matches.get_flag("write") {
         return write(&order, &file, present.as_ref(), output);
@@ -198,6 +199,8 @@ struct Order {
     resolved: Resolved,
     /// The folder that is served.
     root: PathBuf,
+    /// Whether no folder was served yet and none is named, so `root` is the default one.
+    is_unserved: bool,
     /// The address of `/mcp` for a client.
     url: String,
     audience: String,
@@ -246,14 +249,9 @@ impl Order {
         let tokens = home.tokens()?;
         let server = found_server::found(&resolved, &home, &tokens)?;
         let audience = token::audience(matches, environment, &home, &tokens)?;
-        let root = match resolved.source(&ROOT) {
-            Source::Default => {
-                let spaces = tokens.spaces()?;
-                let known = spaces.into_iter().find(|space| space.audience == audience);
-                known.and_then(|space| space.path).unwrap_or_else(|| resolved.config.root.clone())
-            }
-            _ => resolved.config.root.clone(),
-        };
+        let known = token::folder_of(matches, environment, &tokens, &audience)?;
+        let is_unserved = known.is_none();
+        let root = known.unwrap_or_else(|| resolved.config.root.clone());
         let url = url(&resolved, server.as_ref());
         let request = MintRequest {
             subject: user_name(environment),
@@ -265,7 +263,18 @@ impl Order {
         let names = flags::text(matches, "tool_names").map(str::parse::<ToolNames>).transpose();
         let names = names.map_err(|why| Failure::Usage(format!("--tool-names {why}")))?;
         let root = absolute(&root);
-        Ok(Self { home, resolved, root, url, audience, transport, request, scope_arguments, names })
+        Ok(Self {
+            home,
+            resolved,
+            root,
+            is_unserved,
+            url,
+            audience,
+            transport,
+            request,
+            scope_arguments,
+            names,
+        })
     }
 
     /// Returns the entry with a token.
@@ -473,7 +482,18 @@ fn write_rights(
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
     let (root, rights) = (order.root.display(), order.rights());
-    writeln!(output, "In {root}, {} {rights}.", client.title)?;
+    // A client that starts the server itself names the folder.
+    if order.is_unserved && order.transport == Transport::Http {
+        writeln!(
+            output,
+            "In the folder that is served first, {} {rights}.\n\
+             None was served with this state yet: `stile serve FOLDER` chooses it, and `stile serve` \
+             without one\nserves {root}.",
+            client.title
+        )?;
+    } else {
+        writeln!(output, "In {root}, {} {rights}.", client.title)?;
+    }
     match minted {
         Some(MintedToken { jti, expires, .. }) => writeln!(
             output,

@@ -3,19 +3,22 @@
 mod notify;
 mod welcome;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use stile_domain::client_name::in_one_alphabet;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::identifiers::SourceName;
 use stile_domain::scope::Scopes;
+use stile_domain::unseen::shown;
 use stile_import::importer::ImportTarget;
 use stile_records::RecordService;
 use stile_store::journal::Journal;
 use stile_store::postgresql::{Database, DatabaseRole};
 use stile_store::space::Space;
-use stile_store::state::{ServedFolder, StateDir};
+use stile_store::state::{ServedFolder, StateDir, TokenKind, TokenRecord};
 use stile_tools::space::SpaceTools;
 use tokio::sync::oneshot;
 
@@ -31,6 +34,8 @@ use crate::cli::compose::{
 };
 use crate::cli::failure::Failure;
 use crate::cli::invocation::{Invocation, settings, user_name};
+use crate::cli::terminal;
+use crate::clock::{unix_seconds, wall_clock};
 use crate::config::{Config, Environment, Resolved, SpaceRecords};
 use crate::fleet::Fleet;
 use crate::http::HttpOptions;
@@ -305,6 +310,35 @@ impl Server {
         http_server::serve(config, options, service, verifier, on_listening).await
     }
 
+    /// Names the clients whose tokens were made before a folder was served: they open this one now.
+    fn say_who_waited(
+        &self,
+        LocalTokens { tokens, space, .. }: &LocalTokens,
+    ) -> Result<(), Failure> {
+        let live = tokens.list_live(unix_seconds(wall_clock()))?;
+        // A client that starts the server itself names its folder.
+        let is_meant = |token: &&TokenRecord| {
+            token.audience.as_ref() == Some(&space.audience)
+                && token.kind != TokenKind::Stdio
+                && !token.scopes.is_empty()
+        };
+        let name = |token: &TokenRecord| match &token.client {
+            Some(client) => in_one_alphabet(client).into_owned(),
+            None => format!("a token of {}", token.subject),
+        };
+        let names: BTreeSet<String> = live.iter().filter(is_meant).map(name).collect();
+        if !names.is_empty() {
+            let names: Vec<String> = names.into_iter().collect();
+            let line = format!(
+                "clients that got access before a folder was served reach this one now: {}; `stile \
+                 token list` shows their tokens",
+                shown(&names.join(", "))
+            );
+            terminal::print_to_stderr(&line)?;
+        }
+        Ok(())
+    }
+
     /// Serves callers whose tokens were minted with the key in the state folder.
     async fn serve_local(
         &self,
@@ -321,6 +355,9 @@ impl Server {
             writeln!(io::stderr(), "{REPLACES_ANOTHER}")?;
         } else if config.spaces.is_none() && space::left_behind(tokens, &config.root)?.is_some() {
             writeln!(io::stderr(), "{LEFT_BEHIND}")?;
+        }
+        if config.spaces.is_none() && space.was_without_folder {
+            self.say_who_waited(local)?;
         }
         let minter = Minter { key, tokens, audience: &space.audience };
         let on_listening = |address| {

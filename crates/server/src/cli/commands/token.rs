@@ -24,7 +24,7 @@ use crate::cli::terminal::unix_time::{minute, rfc3339};
 use crate::cli::terminal::{self, Colours, table};
 use crate::clock::{self, unix_seconds, wall_clock};
 use crate::config::declarations::ROOT;
-use crate::config::{Environment, Source};
+use crate::config::{Config, Environment, Source};
 
 /// Lists or revokes tokens, or mints one if there is no subcommand.
 pub(super) fn run(
@@ -47,6 +47,12 @@ pub(super) fn run(
             let audience = audience(matches, environment, &home, &tokens)?;
             let folder = folder_of(matches, environment, &tokens, &audience)?;
             print_doubts(&order.scopes, folder.as_deref())?;
+            if folder.is_none() && !order.scopes.is_empty() {
+                terminal::print_to_stderr(OF_FIRST_FOLDER)?;
+            }
+            if of_provider_alone(&settings(matches, environment)?.config) {
+                terminal::print_to_stderr(OF_PROVIDER_ALONE)?;
+            }
             let minter = Minter { key: &key, tokens: &tokens, audience: &audience };
             writeln!(output, "{}", minter.mint(&order, wall_clock())?.token)?;
         }
@@ -146,8 +152,9 @@ pub(super) fn audience(
     )))
 }
 
-/// Returns where the folder of a space was last seen; `None` if that is not known.
-fn folder_of(
+/// Returns where the folder of a space was last seen, or the one that is named; `None` if none was
+/// served yet.
+pub(super) fn folder_of(
     matches: &ArgMatches,
     environment: Environment<'_>,
     tokens: &TokenStore,
@@ -160,6 +167,21 @@ fn folder_of(
     let known = tokens.spaces()?.into_iter().find(|space| space.audience == audience);
     Ok(known.and_then(|space| space.path))
 }
+
+/// Returns whether the settings are those of people whom an identity provider knows, and no client
+/// of the provider signs them in.
+fn of_provider_alone(config: &Config) -> bool {
+    (config.jwks.is_some() || config.issuer.is_some()) && config.sign_in_client.is_none()
+}
+
+/// What is said of a token that a server with an identity provider alone refuses.
+const OF_PROVIDER_ALONE: &str = "warning: a server with --jwks takes this token only if it has \
+    --sign-in-client too. Without that it takes tokens of the identity provider alone, and refuses \
+    this one with 401";
+
+/// What is said of a token that is made before a folder is served.
+const OF_FIRST_FOLDER: &str = "note: no folder was served with this state yet, so this token opens \
+    the one that is served first: `stile serve FOLDER` chooses it";
 
 const ALLOWS_NOTHING: &str = "\
 a token without a scope would allow nothing; say what it is for, as in

@@ -73,7 +73,8 @@ pub(crate) fn open_space_of_owner(
     let journal = open_journal(&home, config)?;
     if !config.root.is_dir() {
         let is_default = *resolved.source(&ROOT) == Source::Default;
-        if is_default && home.tokens()?.spaces()?.is_empty() {
+        // A token that was made before the first start has a space without a folder.
+        if is_default && home.tokens()?.spaces()?.iter().all(|space| space.path.is_none()) {
             let why = "no folder was served with this state yet, so there is no history. `stile \
                        serve FOLDER` serves one, and --state names another state";
             return Err(Failure::Usage(why.to_owned()));

@@ -9,7 +9,7 @@ use clap::ArgMatches;
 use stile_store::postgresql::Database;
 use stile_store::probe;
 use stile_store::records::{Records, RecordsError};
-use stile_store::state::{RunningServer, StateDir, StateError, check_disjoint};
+use stile_store::state::{RunningServer, StateDir, StateError, check_disjoint, reserve};
 
 use crate::checkup::{self, Finding, failed, folder};
 use crate::cli::compose::{Home, open_people, owner};
@@ -148,7 +148,7 @@ fn state_files(home: &Home) -> Vec<Finding> {
         Err(error) => findings.push(failed("key", &error)),
     }
     let tokens = home.tokens().and_then(|tokens| tokens.list());
-    findings.extend(checkup::tokens(tokens, unix_seconds(wall_clock())));
+    findings.extend(checkup::tokens(tokens, home.state(), unix_seconds(wall_clock())));
     findings.extend(checkup::journal(home.state()));
     findings.extend(checkup::restored(home.state(), unix_seconds(wall_clock())));
     findings
@@ -170,7 +170,10 @@ fn records(home: &Home, matches: &ArgMatches, environment: Environment<'_>) -> F
                 Err(Finding::warning(RECORDS, busy.to_string(), "run this again after that"))
             }
             opened => opened.map_err(Failure::from).and_then(check).map_err(|failure| {
-                let mend = "restore the state from a backup: `stile restore-backup`";
+                let mend = match reserve::is_disk_full(home.state()) {
+                    true => checkup::MAKE_ROOM,
+                    false => "restore the state from a backup: `stile restore-backup`",
+                };
                 Finding::bad(RECORDS, said(&failure), mend)
             }),
         },
