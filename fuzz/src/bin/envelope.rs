@@ -8,11 +8,11 @@
 use libfuzzer_sys::fuzz_target;
 use rmcp::model::{ClientJsonRpcMessage, NumberOrString};
 use serde_json::Value;
+use stile_domain::json::strict::{self as json, BadJson, MAX_DEPTH};
 use stile_fuzz::Shape;
 use stile_server::mcp::envelope::{
     Envelope, INVALID_PARAMS, INVALID_REQUEST, Malformed, PARSE_ERROR,
 };
-use stile_domain::json::strict::{self as json, BadJson, MAX_DEPTH};
 
 fuzz_target!(|input: &[u8]| {
     let read = json::parse(input);

@@ -27,7 +27,6 @@ use super::lives::undoing::Holding;
 use super::past_change::{ChangeNumber, PastChange};
 
 use super::past_folder::{FolderNow, FolderRest, PastFolder};
-use planner::{Planner, planned};
 
 mod held;
 mod order;
@@ -426,9 +425,9 @@ pub fn undo_plan(changes: &[PastChange], lives: &Lives, facts: &mut dyn UndoFact
     let mut undoing = lives.undoing(&asked);
     undoing.leave_folders_alone((lives, &asked), facts);
     let (held, places) = (std::mem::take(&mut undoing.held), std::mem::take(&mut undoing.places));
-    let mut planner = planned(undoing, (lives, &asked), facts);
+    let mut planner = planner::planned(undoing, (lives, &asked), facts);
     planner.leave_out_ways(&places);
-    let Planner { mut plan, .. } = planner;
+    let planner::Planner { mut plan, .. } = planner;
     for held in held {
         // A folder into which something comes back, or of which something is named, stays or is
         // named.
