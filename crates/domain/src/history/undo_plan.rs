@@ -426,18 +426,10 @@ pub fn undo_plan(changes: &[PastChange], lives: &Lives, facts: &mut dyn UndoFact
     undoing.leave_folders_alone((lives, &asked), facts);
     let (held, places) = (std::mem::take(&mut undoing.held), std::mem::take(&mut undoing.places));
     let mut planner = planner::planned(undoing, (lives, &asked), facts);
-    planner.leave_out_ways(&places);
+    planner.leave_out_moves_of_returned(&places);
     let planner::Planner { mut plan, .. } = planner;
     for held in held {
-        // A folder into which something comes back, or of which something is named, stays or is
-        // named.
-        let is_in = |path: &SpacePath| held.is_folder && held.path.covers(path);
-        let comes = plan.steps.iter().any(|step| is_in(step.path_after()));
-        let is_told = comes || plan.left.iter().any(|left| is_in(&left.path));
-        // Nor can an undo of the other take one away that holds something.
-        let holds = |it: FolderNow| !it.names.is_empty() || !it.rest.is_empty();
-        let is_told = is_told || held.is_folder && facts.folder(&held.path).is_some_and(holds);
-        if held.why != Holding::AsBefore || !is_told {
+        if held.why != Holding::AsBefore || !(held.is_folder && stays(&held.path, &plan, facts)) {
             plan.left.extend(held::left(held, lives, facts));
         }
     }
@@ -449,6 +441,15 @@ pub fn undo_plan(changes: &[PastChange], lives: &Lives, facts: &mut dyn UndoFact
     let mut named = BTreeSet::new();
     plan.left.retain(|left| named.insert((left.path.clone(), left.to.clone(), left.why)));
     plan
+}
+
+/// Whether no other undo can take a folder away, or it is told already that something in it stays:
+/// it holds something, or something comes back into it, or something in it is named.
+fn stays(folder: &SpacePath, plan: &UndoPlan, facts: &mut dyn UndoFacts) -> bool {
+    let holds = |it: FolderNow| !it.names.is_empty() || !it.rest.is_empty();
+    plan.steps.iter().any(|step| folder.covers(step.path_after()))
+        || plan.left.iter().any(|left| folder.covers(&left.path))
+        || facts.folder(folder).is_some_and(holds)
 }
 
 /// Returns the folders above a path without the root, the nearest first.

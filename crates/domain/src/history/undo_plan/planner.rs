@@ -30,8 +30,6 @@ struct Planned {
     at_first: PathNow,
     /// Whether a change was taken back since the last step for the file.
     has_changes: bool,
-    /// The first change of the file that is taken back.
-    first: Option<ChangeNumber>,
 }
 
 impl Planned {
@@ -43,7 +41,6 @@ impl Planned {
             self.wanted = change.before;
             self.before = change.number;
             self.has_changes = true;
-            self.first = Some(change.number);
         }
         is_made
     }
@@ -180,8 +177,9 @@ impl Planner<'_> {
         (!made.author.is_of_owner() && !self.asked.contains(&made.number)).then_some(made)
     }
 
-    /// Leaves out what is said of the ways of files that are where they were before.
-    pub(super) fn leave_out_ways(&mut self, places: &BTreeMap<FileNumber, SpacePath>) {
+    /// Leaves out each single move that could not be taken back, if its file is at its first path
+    /// after all.
+    pub(super) fn leave_out_moves_of_returned(&mut self, places: &BTreeMap<FileNumber, SpacePath>) {
         let left = std::mem::take(&mut self.plan.left);
         let is_back = |left: &LeftChange| {
             let file = self.of_change.get(&left.number).copied().flatten();
@@ -243,7 +241,7 @@ impl Planner<'_> {
                 PathNow::Nothing | PathNow::Blocked(_) => None,
             };
             let (made, wanted) = (version, version);
-            Planned { made, wanted, before: number, at_first, has_changes: false, first: None }
+            Planned { made, wanted, before: number, at_first, has_changes: false }
         })
     }
 
@@ -487,7 +485,7 @@ impl Planner<'_> {
     fn set(&mut self, path: &SpacePath, version: Option<ContentHash>, before: ChangeNumber) {
         let file = self.file(path, before);
         (file.made, file.wanted, file.before) = (version, version, before);
-        (file.has_changes, file.first) = (false, Some(before));
+        file.has_changes = false;
     }
 
     /// Returns what will keep a file from a path after the steps so far. A file above that is not

@@ -58,7 +58,7 @@ impl Planner<'_> {
         let Some(origin) = self.moves_of_created.get(&change.number).copied() else { return false };
         let file = self.file(to, change.number);
         (file.wanted, file.before) = (None, origin);
-        (file.has_changes, file.first) = (true, Some(origin));
+        file.has_changes = true;
         self.add_detour(change, Whereabouts::Going, None);
         true
     }
@@ -175,7 +175,7 @@ impl Planner<'_> {
     pub(super) fn give_on(&mut self, path: &SpacePath, number: ChangeNumber, version: ContentHash) {
         let file = self.file(path, number);
         (file.wanted, file.before) = (Some(version), number);
-        (file.has_changes, file.first) = (true, Some(number));
+        file.has_changes = true;
         let holder = self.of_change.get(&number).copied().flatten();
         self.holders.insert(path.clone(), holder);
     }
