@@ -3,9 +3,8 @@
 //! The score is BM25 ([`K1`], [`B`]) of the best passage, with the words that name the file counted
 //! into each passage. To that come a share for words of the question that stand near each other in
 //! the passage, a share that grows with how much of the question the passage has, a share of the
-//! BM25 of the whole file, and a share for words of the question that stand in the name or title of
-//! the file just so. The weight of a word is its inverse
-//! frequency among the files that were read for the caller; a light word weighs little. A passage
+//! BM25 of the whole file, and a share for words of the question that the name or the title of the
+//! file has in the same form. The weight of a word is its inverse frequency among the files that were read for the caller; a light word weighs little. A passage
 //! in another language than the question counts a little less, so that of two translations of a
 //! page the one that the caller reads comes first.
 //! A word that is in none of them counts by the most similar words instead, and a file that has
@@ -38,7 +37,7 @@ const NEARLY: u32 = 85;
 const NEAR: f64 = 0.5;
 /// The share of what a passage has of the question, for a passage that has all of it.
 const COVERAGE: f64 = 0.3;
-/// The share of words that stand in the name or title of a file.
+/// How much of its weight a word of the question adds that the name or the title of the file has.
 const NAMED: f64 = 0.8;
 /// The share of a passage in another language than the question.
 const FOREIGN: f64 = 0.8;
