@@ -4,9 +4,10 @@
 //! into each passage. To that come a share for words of the question that stand near each other in
 //! the passage, a share that grows with how much of the question the passage has, a share of the
 //! BM25 of the whole file, and a share for words of the question that the name or the title of the
-//! file has in the same form. The weight of a word is its inverse frequency among the files that were read for the caller; a light word weighs little. A passage
-//! in another language than the question counts a little less, so that of two translations of a
-//! page the one that the caller reads comes first.
+//! file has in the same form. The weight of a word is its inverse frequency among the files that
+//! were read for the caller; a light word weighs little. A passage in another language than the
+//! question counts a little less, so that of two translations of a page the one that the caller
+//! reads comes first.
 //! A word that is in none of them counts by the most similar words instead, and a file that has
 //! only such words comes after all others. Ties are broken by path.
 //!
